@@ -1,19 +1,20 @@
 //! The socket: made, and bound to a queue.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
-use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
+use xsk_rs::{Socket, Umem};
 
 use crate::chunk_layout::Writer;
 use crate::errors::system_error;
 use crate::holders::Holders;
 use crate::interface::Interface;
 use crate::options::XdpOptions;
+use crate::ring::{Opened, SocketRings};
 use crate::umem::{Memory, queue_size};
 use crate::{XdpOpenError, rights};
 
@@ -24,67 +25,44 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 /// seconds on a machine where many interfaces are made and removed. A bind waits this long in all.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The four rings of a bound socket.
-pub(crate) struct Bound {
-    pub(crate) rx: RxQueue,
-    pub(crate) tx: TxQueue,
-    pub(crate) fill: FillQueue,
-    pub(crate) completion: CompQueue,
-}
-
-impl Bound {
-    /// Make a socket and bind it, in copy or in zero-copy mode.
-    ///
-    /// # Errors
-    /// [`XdpOpenError::Busy`], [`XdpOpenError::NoZeroCopy`], [`XdpOpenError::NoSuchQueue`] and others.
-    pub(crate) fn new(
-        options: &XdpOptions,
-        interface: &Interface,
-        memory: &Memory,
-        writer: Writer,
-    ) -> Result<Bound, XdpOpenError> {
-        let mode = match writer {
-            Writer::Kernel => BindFlags::XDP_COPY,
-            Writer::Nic => BindFlags::XDP_ZEROCOPY,
-        };
-        let sg = if memory.layout.is_single_chunk() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
-        let (since, mut next_look) = (Instant::now(), BUSY_TIMEOUT);
-        loop {
-            match bind(options, interface, &memory.umem, mode | sg) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                    let waited = since.elapsed();
-                    if waited >= next_look {
-                        next_look += Duration::from_secs(1);
-                        let holders = Holders::find();
-                        if !holders.is_empty() || waited >= CLEAN_UP_TIMEOUT {
-                            let (name, is_ours) = (interface.name.clone(), am_bpf::sibling(interface.index).is_some());
-                            return Err(XdpOpenError::Busy { interface: name, queue: options.queue, holders, is_ours });
-                        }
+/// Make a socket and bind it, in copy or in zero-copy mode. Returns its rings.
+///
+/// # Errors
+/// [`XdpOpenError::Busy`], [`XdpOpenError::NoZeroCopy`], [`XdpOpenError::NoSuchQueue`] and others.
+pub(crate) fn bind(
+    options: &XdpOptions,
+    interface: &Interface,
+    memory: &Memory,
+    writer: Writer,
+) -> Result<SocketRings, XdpOpenError> {
+    let mode = match writer {
+        Writer::Kernel => BindFlags::XDP_COPY,
+        Writer::Nic => BindFlags::XDP_ZEROCOPY,
+    };
+    let sg = if memory.layout.is_single_chunk() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
+    let (since, mut next_look) = (Instant::now(), BUSY_TIMEOUT);
+    let opened = loop {
+        match bind_now(options, interface, &memory.umem, mode | sg) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                let waited = since.elapsed();
+                if waited >= next_look {
+                    next_look += Duration::from_secs(1);
+                    let holders = Holders::find();
+                    if !holders.is_empty() || waited >= CLEAN_UP_TIMEOUT {
+                        let (name, is_ours) = (interface.name.clone(), am_bpf::sibling(interface.index).is_some());
+                        return Err(XdpOpenError::Busy { interface: name, queue: options.queue, holders, is_ours });
                     }
-                    sleep(Duration::from_millis(5));
                 }
-                result => return result.map_err(|error| bind_error(options, interface, writer, error)),
+                sleep(Duration::from_millis(5));
             }
+            result => break result.map_err(|error| bind_error(options, interface, writer, error))?,
         }
-    }
-
-    pub(crate) fn raw_fd(&self) -> RawFd {
-        self.rx.fd().as_raw_fd()
-    }
-
-    /// The socket's descriptor, borrowed from its rings.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        rx_fd(&self.rx)
-    }
+    };
+    // The transmit ring is the first that it looks for.
+    SocketRings::find(opened, &options.rings).map_err(|error| XdpOpenError::system("finding the transmit ring", error))
 }
 
-/// The socket's descriptor, borrowed from the receive ring.
-pub(crate) fn rx_fd(rx: &RxQueue) -> BorrowedFd<'_> {
-    // SAFETY: the ring keeps its socket open, and the borrow keeps the ring.
-    unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
-}
-
-fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlags) -> io::Result<Bound> {
+fn bind_now(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlags) -> io::Result<Opened> {
     let name = interface.name.parse().map_err(io::Error::other)?;
     // libxdp looks the index up by the name again.
     if am_bpf::interface_index(&interface.name)? != interface.index {
@@ -103,8 +81,9 @@ fn bind(options: &XdpOptions, interface: &Interface, umem: &Umem, mode: BindFlag
     let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
     let (fill, completion) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
     // libxdp lets child processes inherit the socket, which would keep the queue in use.
-    fcntl(rx_fd(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    Ok(Bound { rx, tx, fill, completion })
+    // SAFETY: the ring keeps its socket open, and lives across the call.
+    fcntl(unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok((rx, tx, fill, completion))
 }
 
 fn bind_error(options: &XdpOptions, interface: &Interface, writer: Writer, source: io::Error) -> XdpOpenError {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig, UmemConfig};
 use xsk_rs::{Socket, Umem};
 
 use crate::XdpOpenError;
-use crate::bind::Bound;
 use crate::errors::system_error;
+use crate::ring::SocketRings;
 
 /// Closes the socket when dropped, even where others hold a descriptor of it.
 ///
@@ -41,7 +41,7 @@ impl CloseOnDrop {
     /// # Errors
     /// The process has too many files open.
     pub(crate) fn new(
-        bound: &Bound,
+        rings: &SocketRings,
         umem: Umem,
         zero_copy: Option<(String, u32)>,
         replaced: Option<Arc<Own>>,
@@ -49,7 +49,7 @@ impl CloseOnDrop {
         let failed = |error| XdpOpenError::system("duplicating the socket's descriptor", error);
         // A duplicate, though an epoll instance would need no redirection: an epoll instance that watches a socket
         // costs each received frame 300 ns.
-        let mut wake = Arc::new(Own::new(high(bound.fd().try_clone_to_owned().map_err(failed)?)));
+        let mut wake = Arc::new(Own::new(high(rings.fd().try_clone_to_owned().map_err(failed)?)));
         let dev_null = high(File::open("/dev/null").map_err(failed)?).into();
         if let Some(replaced) = replaced {
             // It is /dev/null: see `drop`.
@@ -57,7 +57,7 @@ impl CloseOnDrop {
             wake = replaced;
         }
         // SAFETY: the UMEM keeps it open.
-        let socket = Own::new(unsafe { BorrowedFd::borrow_raw(bound.raw_fd()) });
+        let socket = Own::new(unsafe { BorrowedFd::borrow_raw(rings.fd().as_raw_fd()) });
         Ok(CloseOnDrop { socket, umem, wake, dev_null, zero_copy })
     }
 

@@ -1,21 +1,15 @@
 //! Translation between the pool's handles on our side and the addresses in the kernel's rings.
 //!
-//! Only this table turns a [`Frame`] into a descriptor and a descriptor into a frame. It counts how often the kernel
+//! Only this table turns a [`Frame`] into an entry of a ring and an entry into a frame. It counts how often the kernel
 //! holds each chunk. So it rejects an address that the kernel was never given, and returns all frames when the socket
-//! is closed.
+//! is closed. [`crate::ring`] has the owners of a chunk.
 
-use std::ptr::{self, NonNull};
-
-use am_ring::{Frame, Layout, Pool};
-use am_wire::Buffer;
+use am_ring::{Frame, Pool};
 use libc::xdp_desc;
-use xsk_rs::FrameDesc;
 
-use crate::XdpOpenError;
 use crate::chunk_layout::HEADROOM;
 use crate::errors::MAX_RING_ENTRIES;
 use crate::stats::RxCounters;
-use crate::umem::Memory;
 
 /// What the rings need of the frames.
 pub(crate) trait FrameTable {
@@ -29,11 +23,11 @@ pub(crate) trait FrameTable {
     fn receivable(&mut self, counters: &mut RxCounters) -> usize;
 
     /// Give an empty chunk to the kernel to receive into; `None` when none is left.
-    fn lend_empty(&mut self) -> Option<FrameDesc>;
+    fn lend_empty(&mut self) -> Option<u64>;
 
     /// Take a received chunk from the kernel. Returns whether it completes a frame, which `each` got; `None` if the
     /// frame is lost, or the kernel did not hold the chunk.
-    fn take_received(&mut self, descriptor: &FrameDesc, each: &mut dyn FnMut(Frame)) -> Option<bool>;
+    fn take_received(&mut self, entry: &xdp_desc, each: &mut dyn FnMut(Frame)) -> Option<bool>;
 
     /// The number of ring entries for a frame of this length.
     fn pieces(&self, length: usize) -> usize;
@@ -43,54 +37,41 @@ pub(crate) trait FrameTable {
 
     /// Take a sent piece from the kernel. Returns the number of handles that came back with it; `None` for a piece that
     /// the kernel did not hold.
-    fn take_sent(&mut self, address: usize) -> Option<usize>;
+    fn take_sent(&mut self, address: u64) -> Option<usize>;
 }
 
 /// The shared memory, as frames of one chunk.
+#[derive(Debug)]
 pub(crate) struct Frames {
     pool: Pool,
-    /// One descriptor per chunk, pointing to where a frame starts. Only xsk-rs can make them, and it does so once.
-    descriptors: Box<[FrameDesc]>,
-    /// Handles per chunk that the kernel holds: one for each ring entry. Kept apart from the descriptors, so that this
-    /// table, which every returned frame needs, stays in the first-level cache.
+    /// Handles per chunk that the kernel holds: one for each ring entry.
     in_flight: Box<[u16]>,
-    chunk: usize,
+    chunk: u32,
 }
 
 // The same frame may be in every entry of the transmit ring.
 const _: () = assert!(MAX_RING_ENTRIES <= u16::MAX as u32);
 
 impl Frames {
-    pub(crate) fn new(memory: Memory) -> Result<Frames, XdpOpenError> {
-        let chunk = memory.layout.chunk;
-        let layout = Layout { frames: memory.descriptors.len(), stride: chunk, headroom: HEADROOM };
-        let in_flight = vec![0; layout.frames].into_boxed_slice();
-        let (pool, memory) = pool_over(memory, layout)?;
-        Ok(Frames { pool, descriptors: memory.descriptors.into_boxed_slice(), in_flight, chunk })
+    /// `pool`: over the memory of a socket, in chunks whose size is a power of two.
+    pub(crate) fn new(pool: Pool) -> Frames {
+        let layout = pool.layout();
+        Frames { pool, in_flight: vec![0; layout.frames].into_boxed_slice(), chunk: layout.stride as u32 }
     }
 
     /// Take back one of the handles that the kernel holds, with the chunk's index and where in it the frame starts. By
     /// putting the address into one of our rings, the kernel has given up its access. `None` for an address that the
-    /// kernel was never given, which would be a bug of the kernel.
+    /// kernel was never given: a bug of the kernel, or of the process that lent the queue.
     #[inline]
-    fn take_back(&mut self, address: usize, length: usize) -> Option<(u32, u32)> {
+    fn take_back(&mut self, address: u64, length: u32) -> Option<(u32, u32)> {
         // A chunk's size is a power of two. A division would cost as much as all the rest.
-        let (index, start) = (address >> self.chunk.ilog2(), address & (self.chunk - 1));
+        let (index, start) = ((address >> self.chunk.ilog2()) as usize, address as u32 & (self.chunk - 1));
         let lent = self.in_flight.get_mut(index)?;
-        if *lent == 0 || start + length > self.chunk {
+        if *lent == 0 || start.saturating_add(length) > self.chunk {
             return None;
         }
         *lent -= 1;
-        Some((index as u32, start as u32))
-    }
-
-    /// Copy a frame that an XDP program or a driver has moved within its chunk. Its descriptor can only point to the
-    /// usual start.
-    #[cold]
-    fn copy_to_start(&self, index: u32, start: u32, length: u32) -> Option<Frame> {
-        // SAFETY: the caller has taken it back, and the bytes are in the chunk.
-        let shifted = unsafe { self.pool.from_raw_at(index, start, length) };
-        self.pool.copy(shifted.bytes())
+        Some((index as u32, start))
     }
 }
 
@@ -108,23 +89,24 @@ impl FrameTable for Frames {
     }
 
     #[inline]
-    fn lend_empty(&mut self) -> Option<FrameDesc> {
-        let index = self.pool.take()?.into_raw().index as usize;
-        self.in_flight[index] += 1;
-        Some(self.descriptors[index])
+    fn lend_empty(&mut self) -> Option<u64> {
+        let raw = self.pool.take()?.into_raw();
+        self.in_flight[raw.index as usize] += 1;
+        Some(raw.offset as u64)
     }
 
     #[inline]
-    fn take_received(&mut self, descriptor: &FrameDesc, each: &mut dyn FnMut(Frame)) -> Option<bool> {
-        let length = descriptor.lengths().data();
-        let (index, start) = self.take_back(descriptor.addr(), length)?;
-        if start as usize != HEADROOM {
-            return self.copy_to_start(index, start, length as u32).map(each).map(|()| true);
+    fn take_received(&mut self, entry: &xdp_desc, each: &mut dyn FnMut(Frame)) -> Option<bool> {
+        if entry.options & libc::XDP_PKT_CONTD != 0 {
+            // A frame of several chunks is longer than any of ours.
+            self.take_sent(entry.addr);
+            return None;
         }
+        let (index, start) = self.take_back(entry.addr, entry.len)?;
         // The frame is made where it is passed on. Moving it once more would wait for its own stores, which takes as
         // long as all the rest.
         // SAFETY: taken back, and the bytes are in the chunk.
-        each(unsafe { self.pool.from_raw_at(index, start, length as u32) });
+        each(unsafe { self.pool.from_raw_at(index, start, entry.len) });
         Some(true)
     }
 
@@ -141,7 +123,7 @@ impl FrameTable for Frames {
     }
 
     #[inline]
-    fn take_sent(&mut self, address: usize) -> Option<usize> {
+    fn take_sent(&mut self, address: u64) -> Option<usize> {
         let (index, start) = self.take_back(address, 0)?;
         // SAFETY: taken back.
         drop(unsafe { self.pool.from_raw_at(index, start, 0) });
@@ -162,23 +144,34 @@ impl Drop for Frames {
     }
 }
 
-/// A pool of frames of this layout, over the first chunks of the memory.
-///
-/// # Errors
-/// [`XdpOpenError::Memory`].
-pub(crate) fn pool_over(mut memory: Memory, layout: Layout) -> Result<(Pool, Memory), XdpOpenError> {
-    let first = memory.descriptors[0];
-    // SAFETY: a descriptor of this UMEM, which is not in use yet.
-    let frame = unsafe { memory.umem.data_mut(&mut memory.descriptors[0]).contents_mut().as_mut_ptr() };
-    // A slice's pointer may reach only that slice. This memory comes from the system, not from Rust, so its address
-    // alone reaches all of it.
-    let base = NonNull::new(ptr::with_exposed_provenance_mut(frame.addr() - first.addr()));
-    let base = base.unwrap_or(NonNull::dangling());
-    // SAFETY: `base` is the start of the memory, zeroed by the system, that stays mapped as long as a clone of the UMEM
-    // exists, which the pool keeps. xsk-rs gives access to it only in `unsafe` calls, of which the one above makes one
-    // that does not touch it. The kernel accesses only chunks whose addresses we put into its rings: frames that
-    // `into_raw` gave up, and chunks behind the pool's.
-    let pool = unsafe { Pool::over(base, layout, Box::new(memory.umem.clone())) };
-    let pool = pool.map_err(|error| XdpOpenError::Memory { what: error.to_string() })?;
-    Ok((pool, memory))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use am_ring::Layout;
+
+    #[test]
+    fn the_kernel_gives_back_only_what_it_has() {
+        let mut frames = Frames::new(Pool::heap(Layout { frames: 16, stride: 2048, headroom: HEADROOM }).unwrap());
+        let at = frames.lend_empty().unwrap();
+        for (address, length) in [
+            (at + 2048, 0),
+            (at, 1793),
+            (at, u32::MAX),
+            (at & !2047 | 2047, 2),
+            (u64::MAX, 0),
+            (u64::MAX, u32::MAX),
+            (1 << 32 | at, 0),
+        ] {
+            assert!(frames.take_back(address, length).is_none(), "{address}, {length}");
+        }
+        let received = xdp_desc { addr: at, len: 1792, options: 0 };
+        let mut length = 0;
+        assert_eq!(
+            frames.take_received(&received, &mut |frame| length = am_wire::Buffer::bytes(&frame).len()),
+            Some(true)
+        );
+        assert_eq!(length, 1792);
+        assert_eq!(frames.take_received(&received, &mut |_| panic!("once")), None);
+    }
 }

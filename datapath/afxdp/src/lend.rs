@@ -4,10 +4,8 @@
 //! The kernel takes a closed socket out of the steering program's table and frees its queue a little later. So a process that
 //! is killed leaves nothing behind, and a queue that nobody was lent may soon be free.
 
-use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
 
 use am_bpf::Kernel;
 use am_transport::{LentQueue, QueueShape};
@@ -18,6 +16,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use crate::chunk_layout::{ChunkLayout, Writer};
 use crate::interface::Interface;
 use crate::options::{Attach, Copying, MultiBuffer, XdpOptions};
+use crate::ring::Mapping;
 use crate::rules::InstalledRules;
 use crate::siblings::InterfaceNode;
 use crate::sockopt;
@@ -234,22 +233,13 @@ fn memory(shape: &QueueShape) -> io::Result<OwnedFd> {
 /// Register the memory with the kernel, which keeps its pages. It is mapped here only for this call.
 fn register(socket: &OwnedFd, memory: &OwnedFd, shape: &QueueShape) -> io::Result<()> {
     let bytes = shape.chunk as usize * shape.chunks as usize;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let address =
-        unsafe { libc::mmap(ptr::null_mut::<c_void>(), bytes, protection, libc::MAP_SHARED, memory.as_raw_fd(), 0) };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let mapping = Mapping::new(memory, bytes, 0)?;
     // SAFETY: only numbers.
     let mut region = unsafe { std::mem::zeroed::<xdp_umem_reg>() };
-    (region.addr, region.len) = (address.addr() as u64, bytes as u64);
+    (region.addr, region.len) = (mapping.base().addr().get() as u64, bytes as u64);
     // The frame begins behind the headroom that the kernel adds.
     region.chunk_size = shape.chunk;
-    let set = sockopt::set(socket.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, region);
-    // SAFETY: mapped above, and nothing here points into it.
-    unsafe { libc::munmap(address, bytes) };
-    set
+    sockopt::set(socket.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, region)
 }
 
 fn bind(socket: &OwnedFd, interface: u32, queue: u32, flags: u16) -> io::Result<()> {

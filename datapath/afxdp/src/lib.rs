@@ -31,15 +31,9 @@
 //!
 //! # Frame ownership
 //!
-//! | from | until | owner | may touch the bytes |
-//! | --- | --- | --- | --- |
-//! | `Pool::take` | [`send`] | the program | the program |
-//! | [`send`] | out of the completion ring | the kernel | none; other handles (the retransmit queue's) may read |
-//! | into the fill ring | out of the rx ring | the kernel | the kernel |
-//! | `each` | the frame is dropped | the program | the program |
-//!
-//! One table (`frames.rs`) translates between handles and addresses. It counts how often the kernel holds each chunk.
-//! So it rejects an address that the kernel was never given, and closing returns every frame to the pool.
+//! `ring.rs` has the rings, and the owner of a chunk at each step. One table (`frames.rs`) translates between handles
+//! and addresses. It counts how often the kernel holds each chunk. So it rejects an address that the kernel was never
+//! given, and closing returns every frame to the pool.
 //!
 //! # Doorbells
 //!
@@ -62,7 +56,7 @@
 //! # Queues of other processes
 //!
 //! A transport lends a queue to another process ([`Command::LendQueue`](am_transport::Command::LendQueue), `lend.rs`), which needs
-//! no rights to use it ([`GivenQueue`]).
+//! no rights to use it ([`GivenQueue`]). It works the queue by the same code as a node.
 //!
 //! # When the interface goes down
 //!
@@ -71,7 +65,7 @@
 //! nothing, and are counted. When an interface of the same name and address appears (a driver was bound to its
 //! NIC again), the node continues on it (`reopen.rs`).
 //!
-//! Read first: [`open()`], then `tx.rs`, `rx.rs` and `frames.rs`. `examples/pingpong.rs` measures this crate alone.
+//! Read first: [`open()`], then `ring.rs`, `tx.rs`, `rx.rs` and `frames.rs`. `examples/pingpong.rs` measures this crate alone.
 //!
 //! ```no_run
 //! use am_afxdp::{XdpOptions, open};
@@ -100,7 +94,7 @@ mod close;
 mod errors;
 mod frames;
 mod given;
-mod given_chunks;
+mod given_memory;
 mod holders;
 mod ifreq;
 mod interface;
@@ -117,6 +111,7 @@ mod prefetch;
 pub mod raw;
 mod reopen;
 mod rights;
+mod ring;
 mod rules;
 mod rx;
 mod rx_watch;
@@ -128,7 +123,6 @@ mod stats;
 mod tests;
 mod transport;
 mod tx;
-mod tx_ring;
 mod umem;
 mod xdp;
 
@@ -136,7 +130,7 @@ pub use busy_poll::{BusyPoll, Defer};
 pub use chunk_layout::{MAX_MTU, MAX_SINGLE_CHUNK_MTU, MAX_ZERO_COPY_MTU};
 pub use errors::{XdpOpenError, XdpOptionsError};
 pub use given::{GivenQueue, open_given};
-pub use given_chunks::GivenQueueError;
+pub use given_memory::GivenQueueError;
 pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::fs;
+use std::os::fd::RawFd;
 
 use am_bpf::AttachMode;
 use libc::xdp_options;
 
-use crate::bind::Bound;
 use crate::chunk_layout::ChunkLayout;
 use crate::ifreq::Query;
 use crate::interface::Interface;
@@ -43,12 +43,12 @@ impl fmt::Display for Mode {
 impl Mode {
     /// The mode of a bound socket, before socket options and the program are set. `tried` lists failed attempts.
     pub(crate) fn new(
-        bound: &Bound,
+        socket: RawFd,
         interface: &Interface,
         memory: &Memory,
         tried: Vec<String>,
     ) -> Result<Mode, XdpOpenError> {
-        let granted = sockopt::get::<xdp_options>(bound.raw_fd(), libc::XDP_OPTIONS);
+        let granted = sockopt::get::<xdp_options>(socket, libc::XDP_OPTIONS);
         let granted = granted.map_err(|error| XdpOpenError::system("asking for the mode", error))?;
         let huge = memory.huge.clone();
         let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter_frames_note(interface, &memory.layout));

@@ -1,18 +1,19 @@
 //! From a name to an open queue, step by step. Each step has its own errors. A failed attempt closes everything that it
 //! opened.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use am_bpf::Kernel;
-use am_ring::{Own, Pool};
+use am_ring::{Layout, Own, Pool};
 use am_transport::Caps;
 use am_wire::Address;
 
-use crate::bind::Bound;
 use crate::busy_poll::{self, SavedSettings};
 use crate::bypass::Bypass;
 use crate::carrier::Carrier;
+use crate::chunk_layout::HEADROOM;
 use crate::close::CloseOnDrop;
 use crate::errors::OLDEST_KERNEL;
 use crate::frames::{FrameTable, Frames};
@@ -22,6 +23,7 @@ use crate::mode::Mode;
 use crate::options::XdpOptions;
 use crate::path::{Path, Queue};
 use crate::plan::memory_and_socket;
+use crate::ring::SocketRings;
 use crate::rules::{self, InstalledRules};
 use crate::rx::Rx;
 use crate::rx_watch::{RxWatch, TruncationDetector};
@@ -38,11 +40,11 @@ use crate::{XdpOpenError, rights, sockopt};
 /// See [`XdpOpenError`]: it says what is wrong and what to do.
 pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
     let interface = check(options)?;
-    let BoundQueue { memory, bound, mut mode, socket, settings } = bind_queue(options, &interface, sg::chunks, None)?;
+    let BoundQueue { memory, rings, mut mode, socket, settings } = bind_queue(options, &interface, sg::chunks, None)?;
 
     // 5. Set up the rings. The NIC needs fill buffers before the first frame arrives.
     let (longest, wake) = (memory.layout.max_frame, socket.wake());
-    let (path, pool) = open_path(bound, options, &mode, memory, socket)?;
+    let (path, pool) = open_path(rings, options, &mode, memory, socket)?;
 
     // 6. Attach the program that steers frames to the socket. From here on frames arrive.
     let mut node = InterfaceNode::join(options, &interface, &*wake)?;
@@ -102,7 +104,7 @@ pub(crate) fn check(options: &XdpOptions) -> Result<Interface, XdpOpenError> {
 /// Memory that is shared with the kernel, and a socket that is bound to the queue.
 pub(crate) struct BoundQueue {
     pub(crate) memory: Memory,
-    pub(crate) bound: Bound,
+    pub(crate) rings: SocketRings,
     pub(crate) mode: Mode,
     pub(crate) socket: CloseOnDrop,
     /// Settings of the interface that were changed.
@@ -117,21 +119,21 @@ pub(crate) fn bind_queue(
     replaced: Option<Arc<Own>>,
 ) -> Result<BoundQueue, XdpOpenError> {
     // 2. Share memory for frames with the kernel. 3. Bind a socket to the queue, in the best mode that works.
-    let ((memory, bound), tried) = memory_and_socket(options, interface, count)?;
-    let mut mode = Mode::new(&bound, interface, &memory, tried)?;
+    let ((memory, rings), tried) = memory_and_socket(options, interface, count)?;
+    let mut mode = Mode::new(rings.fd().as_raw_fd(), interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-    let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer, replaced)?;
+    let socket = CloseOnDrop::new(&rings, memory.umem.clone(), writer, replaced)?;
 
     // 4. Set the socket's options.
-    sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
+    sockopt::enlarge_send_buffer(rings.fd(), options.rings.tx, &mut mode.notes);
     mode.busy_poll = options.busy_poll.is_some();
     let settings = options.busy_poll.as_ref().map_or_else(
         || Ok(SavedSettings::default()),
-        |wanted| busy_poll::enable(wanted, bound.fd(), interface, &mut mode.notes),
+        |wanted| busy_poll::enable(wanted, rings.fd(), interface, &mut mode.notes),
     );
     let settings = settings
         .map_err(|error| XdpOpenError::system("switching on busy polling, which needs Linux 5.11 or newer", error))?;
-    Ok(BoundQueue { memory, bound, mode, socket, settings })
+    Ok(BoundQueue { memory, rings, mode, socket, settings })
 }
 
 /// Install rules of the NIC for the node's queue, if they are wanted and the interface has several queues.
@@ -148,23 +150,23 @@ pub(crate) fn install_rules(
 }
 
 pub(crate) fn open_path(
-    bound: Bound,
+    rings: SocketRings,
     options: &XdpOptions,
     mode: &Mode,
     memory: Memory,
     socket: CloseOnDrop,
 ) -> Result<(Path, Pool), XdpOpenError> {
-    let Bound { rx, tx, fill, completion, .. } = bound;
-    let (cut, rings) = (memory.layout, &options.rings);
-    let rx = Rx::new((rx, fill), rings.fill, cut.rx_chunks(), mode);
+    let (cut, SocketRings { receiving, sending }) = (memory.layout, rings);
+    let rx = Rx::new(receiving, cut.rx_chunks(), mode.zero_copy, mode.busy_poll);
     if cut.is_single_chunk() {
-        let frames = Frames::new(memory)?;
-        let (tx, pool) = (Tx::new((tx, completion), rings, cut.max_frame, usize::MAX)?, frames.pool().clone());
+        let layout = Layout { frames: memory.chunks, stride: cut.chunk, headroom: HEADROOM };
+        let frames = Frames::new(memory.into_pool(layout)?);
+        let (tx, pool) = (Tx::new(sending, cut.max_frame, usize::MAX), frames.pool().clone());
         return Ok((Path::Whole(Queue::new(rx, tx, socket, frames)), pool));
     }
     let frames = LongFrames::new(memory, options)?;
     let pool = frames.pool().clone();
     // Half of all frames may be on their way, because reception needs some too.
-    let tx = Tx::new((tx, completion), rings, cut.max_frame, (pool.layout().frames / 2).max(1))?;
+    let tx = Tx::new(sending, cut.max_frame, (pool.layout().frames / 2).max(1));
     Ok((Path::Pieces(Box::new(Queue::new(rx, tx, socket, frames))), pool))
 }

@@ -2,10 +2,11 @@
 //! only when a socket over chunks is bound. So plans are tried, the best first.
 
 use crate::XdpOpenError;
-use crate::bind::Bound;
+use crate::bind::bind;
 use crate::chunk_layout::{ChunkLayout, MAX_ZERO_COPY_MTU, Writer};
 use crate::interface::Interface;
 use crate::options::{Attach, Copying, MultiBuffer, XdpOptions};
+use crate::ring::SocketRings;
 use crate::umem::{ChunkCount, Memory};
 
 /// A chunk layout, and whether kernel or NIC fills the chunks.
@@ -92,17 +93,17 @@ impl Plan {
 /// Shared memory and a bound socket over it, in the best mode that works, with notes on failed attempts.
 ///
 /// # Errors
-/// Those of [`Memory::new`] and [`Bound::new`], and [`XdpOpenError::ZeroCopyMtu`].
+/// Those of [`Memory::new`] and [`bind`], and [`XdpOpenError::ZeroCopyMtu`].
 pub(crate) fn memory_and_socket(
     options: &XdpOptions,
     interface: &Interface,
     count: ChunkCount,
-) -> Result<((Memory, Bound), Vec<String>), XdpOpenError> {
+) -> Result<((Memory, SocketRings), Vec<String>), XdpOpenError> {
     let mut freed = None;
     try_in_order(plans(options, interface)?, |plan| {
         let memory = Memory::new(options, plan.layout, count, freed)?;
         freed = Some(memory.huge == Ok(true));
-        Bound::new(options, interface, &memory, plan.writer).map(|bound| (memory, bound))
+        bind(options, interface, &memory, plan.writer).map(|rings| (memory, rings))
     })
 }
 

@@ -12,8 +12,9 @@
 use std::collections::VecDeque;
 
 /// The addresses of the buffers in the fill ring, in order.
+#[derive(Debug)]
 pub(crate) struct PrefetchQueue {
-    addresses: VecDeque<usize>,
+    addresses: VecDeque<u64>,
     /// The size of the fill ring.
     capacity: usize,
     /// Whether frames arrive in this order.
@@ -27,7 +28,7 @@ impl PrefetchQueue {
 
     /// A buffer goes into the fill ring.
     #[inline]
-    pub(crate) fn put(&mut self, address: usize) {
+    pub(crate) fn put(&mut self, address: u64) {
         if self.is_in_order {
             if self.addresses.len() == self.capacity {
                 return self.disable();
@@ -38,13 +39,13 @@ impl PrefetchQueue {
 
     /// The addresses where the next `count` frames should be.
     #[inline]
-    pub(crate) fn next(&self, count: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn next(&self, count: usize) -> impl Iterator<Item = u64> {
         self.addresses.iter().copied().take(count)
     }
 
     /// A frame has arrived at this address.
     #[inline]
-    pub(crate) fn arrived(&mut self, address: usize) {
+    pub(crate) fn arrived(&mut self, address: u64) {
         if self.addresses.front() == Some(&address) {
             self.addresses.pop_front();
         } else if self.is_in_order {
@@ -62,7 +63,7 @@ impl PrefetchQueue {
 
     /// The kernel has skipped some buffers: those of frames that it could not deliver are used first by other frames.
     #[cold]
-    fn skip_to(&mut self, address: usize) {
+    fn skip_to(&mut self, address: u64) {
         if let Some(at) = self.addresses.iter().position(|&blank| blank == address) {
             self.addresses.drain(..=at);
         }

@@ -1,12 +1,14 @@
 //! **Bare AF_XDP**: the baseline that benches compare this crate, and everything above it, with.
 //!
-//! The socket is opened in the same way, and then used through xsk-rs's rings directly: no pool, no handles, no
-//! protocol, no copy. The frames to send are written once and sent again and again. Received frames are read in place
-//! and go straight back, to the fill ring or, as an echo, to the TX ring. This is the most that AF_XDP achieves on the
-//! machine, so the code takes every liberty that a program with one purpose may take.
+//! The socket is opened in the same way, and then used through its rings directly ([`crate::ring`]): no pool, no
+//! handles, no protocol, no copy. The frames to send are written once and sent again and again. Received frames are read
+//! in place and go straight back, to the fill ring or, as an echo, to the TX ring. This is the most that AF_XDP achieves
+//! on the machine, so the code takes every liberty that a program with one purpose may take.
+//!
+//! The place of a chunk in the memory says what it is for. So nothing counts what the kernel owns:
 //!
 //! ```text
-//!  chunks   0 ... ARRIVALS            │ ... + OUTGOING      │ ... + NOTES
+//!  chunks   0 ... rx_chunks           │ ... + TX_CHUNKS     │ ... + CONTROL_CHUNKS
 //!           received frames           │ one frame, written  │ control frames
 //!                                     │ into each           │
 //!   fill ◀──┬── read in place ◀── rx  │                     │
@@ -23,11 +25,11 @@ use std::fmt;
 use std::io;
 
 use am_bpf::Attachment;
-use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
+use libc::xdp_desc;
+use nix::errno::Errno;
 
 use crate::XdpOpenError;
-use crate::attach::{attach, socket_error};
-use crate::bind::{Bound, rx_fd};
+use crate::attach::socket_error;
 use crate::chunk_layout::{ChunkLayout, HEADROOM, MAX_ZERO_COPY_MTU};
 use crate::close::CloseOnDrop;
 use crate::errors::XdpOptionsError;
@@ -35,6 +37,7 @@ use crate::interface::Interface;
 use crate::mode::Mode;
 use crate::open::{BoundQueue, bind_queue, check};
 use crate::options::{Attach, Rings, XdpOptions};
+use crate::ring::{RxRings, SocketRings, TxRings};
 use crate::umem::Memory;
 
 /// The most frames that are given to the kernel with one doorbell, or received in one call.
@@ -55,30 +58,27 @@ const TAIL_INTERVAL: u32 = 1024;
 pub struct Raw {
     // Fields are dropped in this order, for the reasons given at `Xdp`.
     _program: (Attachment, am_bpf::Raw),
-    rx: RxQueue,
-    tx: TxQueue,
-    fill: FillQueue,
-    completion: CompQueue,
+    receiving: RxRings,
+    sending: TxRings,
     _socket: CloseOnDrop,
-    umem: Umem,
-    layout: ChunkLayout,
+    memory: Memory,
     /// Chunks to receive into.
     rx_chunks: usize,
     /// The most pieces of a frame.
     max_pieces: usize,
     /// The pieces of the written frame.
     pieces: usize,
-    /// The descriptor of each chunk, with the length that it is sent with.
-    chunks: Vec<FrameDesc>,
+    /// The entry of each chunk to send, with the length of its piece.
+    written: Vec<xdp_desc>,
     /// Pieces that are written and free to send. The last used is on top, because it is still in the cache.
-    outgoing: Vec<FrameDesc>,
-    control_chunks: Vec<FrameDesc>,
-    arrived: Vec<FrameDesc>,
+    outgoing: Vec<xdp_desc>,
+    /// Addresses of free chunks for control frames.
+    control_chunks: Vec<u64>,
     /// Set between the pieces of a received frame: whether the frame is to be echoed.
     echo_current: Option<bool>,
-    echoes: Vec<FrameDesc>,
-    /// Chunks given to the kernel and not yet completed.
-    sending: usize,
+    echoes: Vec<xdp_desc>,
+    /// Chunks given to the kernel to send and not yet completed.
+    in_flight: usize,
     idle: u32,
     mode: Mode,
 }
@@ -93,34 +93,38 @@ impl Raw {
         let options = XdpOptions { attach, ..XdpOptions::new(interface) };
         let interface = check(&options)?;
         let options = XdpOptions { rings: rings(&interface), ..options };
-        let BoundQueue { memory, bound, mut mode, socket, .. } = bind_queue(&options, &interface, count, None)?;
-        let Memory { umem, descriptors, layout: cut, .. } = memory;
-        let arrivals = rx_chunks(cut.is_single_chunk());
-        let Bound { rx, tx, mut fill, completion } = bound;
-        // SAFETY: chunks of this socket's UMEM, which are not in use yet.
-        unsafe { fill.produce(&descriptors[..arrivals]) };
-        let program = start(&options, &interface, &rx)?;
-        mode.attach = program.0.mode();
+        let BoundQueue { memory, mut rings, mut mode, socket, .. } = bind_queue(&options, &interface, count, None)?;
+        let layout = memory.layout;
+        let rx_chunks = rx_chunks(layout.is_single_chunk());
+        let start = |chunk: usize| (chunk * layout.chunk + HEADROOM) as u64;
+        let fill = &mut rings.receiving.fill;
+        (0..rx_chunks).for_each(|chunk| fill.write(start(chunk)));
+        fill.publish();
+        // Load the program, give it the socket, attach it.
+        let mut program = am_bpf::Raw::load(options.ethertype.hidden())?;
+        program.set_socket(options.queue, &rings.fd()).map_err(socket_error)?;
+        let attachment = crate::attach::attach(&options, &interface, |mode| program.attach(&interface.name, mode))?;
+        mode.attach = attachment.mode();
+        let SocketRings { receiving, sending } = rings;
+        let to_send = (rx_chunks..).map(start);
+        let written: Vec<_> =
+            to_send.clone().take(TX_CHUNKS).map(|addr| xdp_desc { addr, len: 0, options: 0 }).collect();
         Ok(Raw {
             mode,
-            _program: program,
-            rx,
-            tx,
-            fill,
-            completion,
+            _program: (attachment, program),
+            receiving,
+            sending,
             _socket: socket,
-            umem,
-            layout: cut,
-            rx_chunks: arrivals,
-            max_pieces: cut.rx_chunks(),
+            memory,
+            rx_chunks,
+            max_pieces: layout.rx_chunks(),
             pieces: 1,
-            outgoing: descriptors[arrivals..][..TX_CHUNKS].to_vec(),
-            control_chunks: descriptors[arrivals + TX_CHUNKS..][..CONTROL_CHUNKS].to_vec(),
-            chunks: descriptors,
-            arrived: vec![FrameDesc::default(); BATCH * cut.rx_chunks()],
+            outgoing: written.clone(),
+            written,
+            control_chunks: to_send.skip(TX_CHUNKS).take(CONTROL_CHUNKS).collect(),
             echo_current: None,
-            echoes: Vec::with_capacity(2 * BATCH * cut.rx_chunks()),
-            sending: 0,
+            echoes: Vec::with_capacity(2 * BATCH * layout.rx_chunks()),
+            in_flight: 0,
             idle: 0,
         })
     }
@@ -132,7 +136,7 @@ impl Raw {
 
     /// The longest frame, from the destination address on.
     pub fn max_frame(&self) -> usize {
-        self.layout.max_frame
+        self.memory.layout.max_frame
     }
 
     /// The most frames that may be in flight to this end while it does not receive.
@@ -146,24 +150,29 @@ impl Raw {
     /// The socket's; [`io::ErrorKind::TimedOut`] if the kernel does not finish; [`io::ErrorKind::InvalidInput`] for a
     /// frame that is too long.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        if frame.len() > self.layout.max_frame {
+        if frame.len() > self.memory.layout.max_frame {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.wait_until_sent()?;
-        self.pieces = frame.len().div_ceil(self.layout.chunk - HEADROOM).max(1);
-        let places = &mut self.chunks[self.rx_chunks..][..TX_CHUNKS / self.pieces * self.pieces];
-        for places in places.chunks_mut(self.pieces) {
-            write(&self.umem, places, frame);
+        let room = self.memory.layout.chunk - HEADROOM;
+        self.pieces = frame.len().div_ceil(room).max(1);
+        let written = &mut self.written[..TX_CHUNKS / self.pieces * self.pieces];
+        for (at, entry) in written.iter_mut().enumerate() {
+            let rest = &frame[at % self.pieces * room..];
+            entry.len = rest.len().min(room) as u32;
+            entry.options = if rest.len() > room { libc::XDP_PKT_CONTD } else { 0 };
+            // SAFETY: a chunk for frames to send, which are all sent.
+            unsafe { self.memory.bytes(entry) }.copy_from_slice(&rest[..entry.len as usize]);
         }
         self.outgoing.clear();
-        self.outgoing.extend_from_slice(places);
+        self.outgoing.extend_from_slice(written);
         Ok(())
     }
 
     fn wait_until_sent(&mut self) -> io::Result<()> {
         const TURNS: usize = 1_000_000;
         for _ in 0..TURNS {
-            if self.sending == 0 {
+            if self.in_flight == 0 {
                 return Ok(());
             }
             self.doorbell()?;
@@ -190,9 +199,9 @@ impl Raw {
     #[inline]
     pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         let from = self.first_to_send(count);
-        for place in self.outgoing[from..].iter_mut().step_by(self.pieces) {
-            // SAFETY: a chunk of this UMEM that is on the stack, so in no ring; this is the only view of it.
-            fill(unsafe { self.umem.data_mut(place) }.contents_mut());
+        for entry in self.outgoing[from..].iter().step_by(self.pieces) {
+            // SAFETY: its chunk is on the stack, so in no ring.
+            fill(unsafe { self.memory.bytes(entry) });
         }
         self.submit(from)
     }
@@ -210,10 +219,9 @@ impl Raw {
     /// Send the frames from this index on.
     #[inline]
     fn submit(&mut self, from: usize) -> io::Result<usize> {
-        // SAFETY: chunks of this UMEM. Those on the stack are in no ring.
-        let queued = unsafe { self.tx.produce(&self.outgoing[from..]) };
+        let queued = self.sending.tx.write_all(&self.outgoing[from..]);
         self.outgoing.drain(from..from + queued);
-        self.sending += queued;
+        self.in_flight += queued;
         self.doorbell()?;
         self.reap();
         Ok(queued / self.pieces)
@@ -224,18 +232,19 @@ impl Raw {
     /// # Errors
     /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is longer than a chunk.
     pub fn send_control(&mut self, frame: &[u8]) -> io::Result<bool> {
-        if frame.len() > self.layout.max_frame.min(self.layout.chunk - HEADROOM) {
+        if frame.len() > self.memory.layout.max_frame.min(self.memory.layout.chunk - HEADROOM) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.reap();
-        let Some(mut place) = self.control_chunks.pop() else { return Ok(false) };
-        write(&self.umem, std::slice::from_mut(&mut place), frame);
-        // SAFETY: a chunk of this UMEM that was on the stack, so in no ring.
-        if unsafe { self.tx.produce_one(&place) } == 0 {
-            self.control_chunks.push(place);
+        let Some(addr) = self.control_chunks.pop() else { return Ok(false) };
+        let entry = xdp_desc { addr, len: frame.len() as u32, options: 0 };
+        // SAFETY: the chunk was on the stack, so in no ring, and the frame is no longer than it.
+        unsafe { self.memory.bytes(&entry) }.copy_from_slice(frame);
+        if self.sending.tx.write_all(&[entry]) == 0 {
+            self.control_chunks.push(addr);
             return Ok(false);
         }
-        self.sending += 1;
+        self.in_flight += 1;
         self.doorbell()?;
         Ok(true)
     }
@@ -250,89 +259,77 @@ impl Raw {
     /// The socket's.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
-        // SAFETY: this ring returns chunks of this UMEM only.
-        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.max_pieces]) };
-        if count == 0 {
+        let arrived = self.receiving.rx.drain(budget.min(BATCH) * self.max_pieces);
+        if arrived.left() == 0 {
+            drop(arrived);
             return self.tail().map(|()| 0);
         }
-        let (mut done_with, mut frames) = (0, 0);
-        for at in 0..count {
-            let more = self.arrived[at].has_more_frames();
-            // SAFETY: the chunk has just come out of the ring, so only we access it.
-            let says = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut(), more) };
+        let mut frames = 0;
+        for piece in arrived {
+            let more = piece.options & libc::XDP_PKT_CONTD != 0;
+            // SAFETY: the chunk has just come out of the ring, so only we access it. The kernel returns only chunks of this
+            // memory.
+            let says = each(unsafe { self.memory.bytes(&piece) }, more);
             let echo = self.echo_current.unwrap_or(says);
             frames += usize::from(self.echo_current.is_none());
             self.echo_current = more.then_some(echo);
             if echo {
-                self.echoes.push(self.arrived[at]);
+                self.echoes.push(piece);
             } else {
-                self.arrived[done_with] = self.arrived[at];
-                done_with += 1;
+                // The ring has room for all chunks.
+                self.receiving.fill.write(piece.addr);
             }
         }
-        // An echo waits until all of its pieces have arrived.
+        // An echo waits until all of its pieces have arrived. Where it finds no room it is lost, as on a wire.
         if !self.echoes.is_empty() && self.echo_current.is_none() {
-            self.send_echoes()?;
+            let queued = self.sending.tx.write_all(&self.echoes);
+            self.in_flight += queued;
+            self.echoes[queued..].iter().for_each(|piece| self.receiving.fill.write(piece.addr));
+            self.echoes.clear();
+            self.doorbell()?;
+            self.reap();
         }
-        // SAFETY: ours, as above. The ring has room for all chunks.
-        unsafe { self.fill.produce(&self.arrived[..done_with]) };
-        self.wake_fill()?;
+        self.receiving.fill.publish();
+        self.wake_fill();
         Ok(frames)
-    }
-
-    fn send_echoes(&mut self) -> io::Result<()> {
-        // SAFETY: ours since they arrived, and in no other ring.
-        let queued = unsafe { self.tx.produce(&self.echoes) };
-        self.sending += queued;
-        // SAFETY: as above. Frames that find no room are lost, as on a wire.
-        unsafe { self.fill.produce(&self.echoes[queued..]) };
-        self.echoes.clear();
-        self.doorbell()?;
-        self.reap();
-        Ok(())
     }
 
     /// Take sent chunks back.
     #[inline]
     fn reap(&mut self) {
-        loop {
-            let mut done = [FrameDesc::default(); BATCH];
-            // SAFETY: this ring returns chunks of this UMEM only.
-            let count = unsafe { self.completion.consume(&mut done) };
-            for place in &done[..count] {
-                self.take_back(place);
-            }
-            self.sending -= count.min(self.sending);
-            if count < BATCH {
-                return;
+        let sent = self.sending.completion.drain(usize::MAX);
+        self.in_flight -= sent.left().min(self.in_flight);
+        for address in sent {
+            let chunk = address as usize / self.memory.layout.chunk;
+            if chunk < self.rx_chunks {
+                // An echo. The ring has room for all chunks.
+                self.receiving.fill.write(address);
+            } else if let Some(entry) = self.written.get(chunk - self.rx_chunks) {
+                self.outgoing.push(*entry);
+            } else {
+                self.control_chunks.push(address);
             }
         }
-    }
-
-    #[inline]
-    fn take_back(&mut self, place: &FrameDesc) {
-        let chunk = place.addr() / self.layout.chunk;
-        if chunk < self.rx_chunks {
-            // SAFETY: sent, so ours again; the ring has room for all chunks.
-            unsafe { self.fill.produce_one(&self.chunks[chunk]) };
-        } else if chunk < self.rx_chunks + TX_CHUNKS {
-            self.outgoing.push(self.chunks[chunk]);
-        } else {
-            self.control_chunks.push(self.chunks[chunk]);
-        }
+        self.receiving.fill.publish();
     }
 
     #[inline]
     fn doorbell(&self) -> io::Result<()> {
-        if self.tx.needs_wakeup() { self.tx.wakeup() } else { Ok(()) }
+        if !self.sending.tx.needs_wakeup() {
+            return Ok(());
+        }
+        match self.sending.wake() {
+            // The next doorbell is for what was not sent.
+            Ok(()) | Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::EBUSY | Errno::ENETDOWN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     #[inline]
-    fn wake_fill(&mut self) -> io::Result<()> {
-        if self.mode.zero_copy && self.fill.needs_wakeup() {
-            self.fill.wakeup(self.rx.fd_mut(), 0)?;
+    fn wake_fill(&self) {
+        if self.mode.zero_copy && self.receiving.fill.needs_wakeup() {
+            self.receiving.wake();
         }
-        Ok(())
     }
 
     /// Frames that the kernel did not send at the first doorbell need another one. So does a NIC that ran out of
@@ -341,21 +338,14 @@ impl Raw {
     fn tail(&mut self) -> io::Result<()> {
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(TAIL_INTERVAL) {
-            if self.sending > 0 {
+            if self.in_flight > 0 {
                 self.doorbell()?;
                 self.reap();
             }
-            self.wake_fill()?;
+            self.wake_fill();
         }
         Ok(())
     }
-}
-
-/// Load the program, give it the socket, attach it.
-fn start(options: &XdpOptions, interface: &Interface, rx: &RxQueue) -> Result<(Attachment, am_bpf::Raw), XdpOpenError> {
-    let mut raw = am_bpf::Raw::load(options.ethertype.hidden())?;
-    raw.set_socket(options.queue, &rx_fd(rx)).map_err(socket_error)?;
-    Ok((attach(options, interface, |mode| raw.attach(&interface.name, mode))?, raw))
 }
 
 /// Rings that are large enough.
@@ -375,21 +365,6 @@ fn rx_chunks(is_one_each: bool) -> usize {
 /// As many chunks as are used.
 fn count(_: &XdpOptions, cut: &ChunkLayout) -> Result<u32, XdpOptionsError> {
     Ok(((rx_chunks(cut.is_single_chunk()) + TX_CHUNKS + CONTROL_CHUNKS) as u32).next_power_of_two())
-}
-
-/// Write a frame into its chunks. There must be enough of them.
-fn write(umem: &Umem, places: &mut [FrameDesc], frame: &[u8]) {
-    let mut rest = frame;
-    for place in places {
-        // SAFETY: callers pass chunks of this UMEM that are in no ring, and this
-        // is the only view of it.
-        let mut data = unsafe { umem.data_mut(place) };
-        let (piece, after) = rest.split_at(rest.len().min(data.cursor().buf_len()));
-        data.cursor().set_pos(piece.len());
-        data.contents_mut().copy_from_slice(piece);
-        place.set_options(if after.is_empty() { 0 } else { libc::XDP_PKT_CONTD });
-        rest = after;
-    }
 }
 
 impl fmt::Debug for Raw {

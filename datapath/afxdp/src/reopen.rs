@@ -169,9 +169,9 @@ impl Xdp {
         // The queue is free only after its socket is closed.
         self.path.close(String::new());
         let (options, wake) = (&self.options.clone(), self.wake.clone());
-        let BoundQueue { memory, bound, mut mode, socket, settings } =
+        let BoundQueue { memory, rings, mut mode, socket, settings } =
             bind_queue(options, interface, sg::chunks, Some(wake.clone()))?;
-        let (mut path, pool) = open_path(bound, options, &mode, memory, socket)?;
+        let (mut path, pool) = open_path(rings, options, &mode, memory, socket)?;
         self.node.set_socket(options.queue, &*wake)?;
         if is_same {
             // The original settings were saved when the transport was opened. The current ones are already as wanted.

@@ -2,15 +2,11 @@
 //! pushes empty frames into the fill ring, and the kernel pops them. Both are bounded by [`Rings`](crate::Rings); when
 //! no frame is left for the fill ring, the kernel drops what arrives.
 
-use std::os::fd::AsRawFd;
-
 use am_ring::Frame;
-use nix::sys::socket::{MsgFlags, recv};
-use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::frames::FrameTable;
-use crate::mode::Mode;
 use crate::prefetch::PrefetchQueue;
+use crate::ring::RxRings;
 use crate::stats::RxCounters;
 
 /// The most ring entries that move at once, with one update of the index shared with the kernel.
@@ -24,10 +20,10 @@ const DEFAULT_FILL_LEVEL: usize = 256;
 /// The same in frames, where a frame takes several buffers.
 const DEFAULT_LONG_FRAMES: usize = 64;
 
-/// The rx ring and the fill ring.
+/// The rx ring and the fill ring, and what the kernel should have of them.
+#[derive(Debug)]
 pub(crate) struct Rx {
-    pub(crate) arrived: RxQueue,
-    fill: FillQueue,
+    pub(crate) rings: RxRings,
     /// Buffers that the longest frame takes.
     buffers_per_frame: usize,
     /// Buffers that the fill ring should have.
@@ -43,27 +39,24 @@ pub(crate) struct Rx {
     zero_copy: bool,
     /// Whether frames arrive only after a system call.
     busy_poll: bool,
-    descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: RxCounters,
 }
 
 impl Rx {
-    pub(crate) fn new((arrived, fill): (RxQueue, FillQueue), entries: u32, per_frame: usize, mode: &Mode) -> Rx {
-        let entries = entries as usize;
+    pub(crate) fn new(rings: RxRings, per_frame: usize, zero_copy: bool, busy_poll: bool) -> Rx {
+        let entries = rings.fill.entries() as usize;
         let default = if per_frame == 1 { DEFAULT_FILL_LEVEL } else { DEFAULT_LONG_FRAMES * per_frame };
-        let level = if mode.zero_copy { entries } else { default.min(entries) };
+        let level = if zero_copy { entries } else { default.min(entries) };
         Rx {
-            arrived,
-            fill,
+            rings,
             buffers_per_frame: per_frame,
             missing: level,
             level,
             entries,
-            prefetch: PrefetchQueue::new(entries, !mode.zero_copy && per_frame == 1),
+            prefetch: PrefetchQueue::new(entries, !zero_copy && per_frame == 1),
             is_starving: false,
-            zero_copy: mode.zero_copy,
-            busy_poll: mode.busy_poll,
-            descriptors: Box::new([FrameDesc::default(); BURST]),
+            zero_copy,
+            busy_poll,
             counters: RxCounters::default(),
         }
     }
@@ -105,10 +98,9 @@ impl Rx {
             }
         }
         // Nothing has arrived: call the kernel if it waits for a call.
-        if received == 0 && (self.busy_poll || (self.zero_copy && self.fill.needs_wakeup())) {
+        if received == 0 && (self.busy_poll || (self.zero_copy && self.rings.fill.needs_wakeup())) {
             self.counters.wakeups += 1;
-            // An error here is about the link, which the send path reports as well.
-            let _ = recv(self.arrived.fd().as_raw_fd(), &mut [], MsgFlags::MSG_DONTWAIT);
+            self.rings.wake();
         }
         received
     }
@@ -116,19 +108,17 @@ impl Rx {
     /// Take at most this many buffers out of the rx ring. Returns how many, and the number of complete frames.
     #[inline]
     fn burst<F: FrameTable>(&mut self, frames: &mut F, most: usize, each: &mut dyn FnMut(Frame)) -> (usize, usize) {
-        let available = self.arrived.nb_avail(most as u32);
-        if available == 0 {
+        let arrived = self.rings.rx.drain(most);
+        let (count, mut complete) = (arrived.left(), 0);
+        if count == 0 {
             return (0, 0);
         }
-        self.prefetch.next(available as usize).for_each(|address| frames.pool().prefetch(address));
-        // SAFETY: all buffers in the ring are in the socket's UMEM.
-        let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
+        self.prefetch.next(count).for_each(|address| frames.pool().prefetch(address as usize));
         self.missing += count;
-        let mut complete = 0;
-        for descriptor in &self.descriptors[..count] {
-            self.counters.bytes += descriptor.lengths().data() as u64;
-            self.prefetch.arrived(descriptor.addr());
-            match frames.take_received(descriptor, each) {
+        for entry in arrived {
+            self.counters.bytes += u64::from(entry.len);
+            self.prefetch.arrived(entry.addr);
+            match frames.take_received(&entry, each) {
                 Some(is_complete) => complete += usize::from(is_complete),
                 None => self.counters.invalid += 1,
             }
@@ -144,17 +134,16 @@ impl Rx {
             let wanted = self.missing.min(BURST);
             // The kernel takes buffers in bursts, and publishes later that it has. So the ring may have room for fewer
             // buffers than are missing.
-            let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
+            let room = wanted.min(self.rings.fill.room(wanted as u32) as usize);
             let mut count = 0;
-            for entry in &mut self.descriptors[..room] {
-                let Some(buffer) = frames.lend_empty() else { break };
-                self.prefetch.put(buffer.addr());
-                *entry = buffer;
+            while count < room
+                && let Some(address) = frames.lend_empty()
+            {
+                self.prefetch.put(address);
+                self.rings.fill.write(address);
                 count += 1;
             }
-            // SAFETY: these chunks are of the ring's UMEM and were just given to the kernel; nothing else accesses them.
-            let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
-            debug_assert_eq!(taken, count, "there was room");
+            self.rings.fill.publish();
             self.missing -= count;
             let starving = count < room;
             self.counters.starved += u64::from(starving && !self.is_starving);

@@ -25,12 +25,11 @@ use std::slice;
 use am_ring::{Frame, Layout, Pool};
 use am_wire::Buffer;
 use libc::xdp_desc;
-use xsk_rs::FrameDesc;
 
 use crate::XdpOpenError;
 use crate::chunk_layout::{ChunkLayout, HEADROOM};
 use crate::errors::{MAX_RING_ENTRIES, XdpOptionsError};
-use crate::frames::{FrameTable, pool_over};
+use crate::frames::FrameTable;
 use crate::options::{Rings, XdpOptions};
 use crate::stats::RxCounters;
 use crate::umem::Memory;
@@ -100,12 +99,10 @@ impl LongFrames {
         let stride = cut.chunks() * cut.chunk;
         let layout = Layout { frames: frame_count(options, &cut), stride, headroom: HEADROOM };
         let first = layout.frames * cut.chunks();
-        if first + count > memory.descriptors.len() {
+        if first + count > memory.chunks {
             return Err(XdpOpenError::Memory { what: format!("frames of {stride} bytes in so few chunks") });
         }
-        let (pool, memory) = pool_over(memory, layout)?;
-        let rx_chunks = RxChunks::new(first, &memory.descriptors[first..][..count]);
-        Ok(LongFrames::with(pool, cut.chunk, rx_chunks))
+        Ok(LongFrames::with(memory.into_pool(layout)?, cut.chunk, RxChunks::new(first, count)))
     }
 
     fn with(pool: Pool, chunk: usize, rx_chunks: RxChunks) -> LongFrames {
@@ -142,15 +139,15 @@ impl FrameTable for LongFrames {
     }
 
     #[inline]
-    fn lend_empty(&mut self) -> Option<FrameDesc> {
+    fn lend_empty(&mut self) -> Option<u64> {
         let index = self.rx_chunks.available.pop()? as usize;
         self.rx_chunks.is_lent[index] = true;
-        Some(self.rx_chunks.all[index])
+        Some(((self.rx_chunks.first + index) * self.chunk) as u64)
     }
 
     #[inline]
-    fn take_received(&mut self, descriptor: &FrameDesc, each: &mut dyn FnMut(Frame)) -> Option<bool> {
-        let (address, length) = (descriptor.addr(), descriptor.lengths().data());
+    fn take_received(&mut self, entry: &xdp_desc, each: &mut dyn FnMut(Frame)) -> Option<bool> {
+        let (address, length) = (entry.addr as usize, entry.len as usize);
         let piece = self.rx_chunks.take_back(address, length, self.chunk).then(|| {
             // SAFETY: the bytes are in a chunk of the memory, which the system has zeroed, and which the pool keeps
             // mapped. No handle of the pool leads to it. By putting its address into one of our rings the kernel has
@@ -158,7 +155,7 @@ impl FrameTable for LongFrames {
             // then.
             unsafe { slice::from_raw_parts(self.pool.base().as_ptr().add(address), length) }
         });
-        self.gather.add(&self.pool, piece, descriptor.has_more_frames(), each)
+        self.gather.add(&self.pool, piece, entry.options & libc::XDP_PKT_CONTD != 0, each)
     }
 
     #[inline]
@@ -185,8 +182,8 @@ impl FrameTable for LongFrames {
 
     /// All handles return with the last piece.
     #[inline]
-    fn take_sent(&mut self, address: usize) -> Option<usize> {
-        let index = address / self.stride;
+    fn take_sent(&mut self, address: u64) -> Option<usize> {
+        let index = address as usize / self.stride;
         let lent = self.in_flight.get_mut(index).filter(|lent| lent.pieces > 0)?;
         lent.pieces -= 1;
         if lent.pieces > 0 {
@@ -212,7 +209,6 @@ impl Drop for LongFrames {
 struct RxChunks {
     /// The index of the first.
     first: usize,
-    all: Box<[FrameDesc]>,
     /// Whether the kernel holds each chunk.
     is_lent: Box<[bool]>,
     /// The others. The last returned is on top, because it is in the cache.
@@ -220,9 +216,9 @@ struct RxChunks {
 }
 
 impl RxChunks {
-    fn new(first: usize, all: &[FrameDesc]) -> RxChunks {
-        let is_lent = vec![false; all.len()].into_boxed_slice();
-        RxChunks { first, all: all.into(), is_lent, available: (0..all.len() as u32).rev().collect() }
+    fn new(first: usize, count: usize) -> RxChunks {
+        let is_lent = vec![false; count].into_boxed_slice();
+        RxChunks { first, is_lent, available: (0..count as u32).rev().collect() }
     }
 
     /// Take a chunk from the kernel. False for one that the kernel did not hold, which would be a bug of the kernel.
@@ -303,7 +299,7 @@ mod tests {
     fn a_frame_is_sent_piece_by_piece_and_comes_home_with_the_last() {
         let layout = Layout { frames: 2, stride: 3 * 4096, headroom: HEADROOM };
         let pool = Pool::heap(layout).unwrap();
-        let mut frames = LongFrames::with(pool, 4096, RxChunks::new(6, &[]));
+        let mut frames = LongFrames::with(pool, 4096, RxChunks::new(6, 0));
         let _other = frames.pool().take().unwrap();
         let mut frame = frames.pool().take().unwrap();
         frame.set_len(9014);
@@ -311,7 +307,7 @@ mod tests {
         let mut pieces = vec![];
         // Twice, like a frame that is retransmitted while it is still in flight.
         for handle in [frame.share(), frame] {
-            frames.lend_to_send(handle, |entry| pieces.push((entry.addr as usize, entry.len, entry.options)));
+            frames.lend_to_send(handle, |entry| pieces.push((entry.addr, entry.len, entry.options)));
         }
         let once = [(12288 + 256, 3840, 1), (16384, 4096, 1), (20480, 1078, 0)];
         assert_eq!(pieces, [once, once].concat());

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use libc::{c_int, c_void, socklen_t, xdp_mmap_offsets, xdp_options};
+use libc::{c_int, c_void, socklen_t, xdp_mmap_offsets, xdp_options, xdp_statistics};
 
 /// Set an option. `value` is an integer, or the structure that the kernel defines for this option.
 pub(crate) fn set<T: Copy>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
@@ -24,6 +24,8 @@ pub(crate) unsafe trait Numbers {}
 unsafe impl Numbers for xdp_mmap_offsets {}
 // SAFETY: a number.
 unsafe impl Numbers for xdp_options {}
+// SAFETY: numbers.
+unsafe impl Numbers for xdp_statistics {}
 
 /// Get an option of an AF_XDP socket.
 pub(crate) fn get<T: Numbers>(socket: RawFd, option: c_int) -> io::Result<T> {

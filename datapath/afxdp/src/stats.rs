@@ -1,16 +1,20 @@
 //! The transport's counters and the kernel's, under one set of names.
 
-use xsk_rs::RxQueue;
+use std::os::fd::RawFd;
+
+use libc::xdp_statistics;
+
+use crate::sockopt;
 
 /// The kernel's own statistics of the socket: every field of `XDP_STATISTICS`.
-pub(crate) fn kernel(queue: &RxQueue, each: &mut dyn FnMut(&'static str, u64)) {
-    let Ok(statistics) = queue.fd().xdp_statistics() else { return };
-    each("xsk_rx_dropped", statistics.rx_dropped());
-    each("xsk_rx_invalid_descs", statistics.rx_invalid_descs());
-    each("xsk_tx_invalid_descs", statistics.tx_invalid_descs());
-    each("xsk_rx_ring_full", statistics.rx_ring_full());
-    each("xsk_rx_fill_ring_empty_descs", statistics.rx_fill_ring_empty_descs());
-    each("xsk_tx_ring_empty_descs", statistics.tx_ring_empty_descs());
+pub(crate) fn kernel(socket: RawFd, each: &mut dyn FnMut(&'static str, u64)) {
+    let Ok(statistics) = sockopt::get::<xdp_statistics>(socket, libc::XDP_STATISTICS) else { return };
+    each("xsk_rx_dropped", statistics.rx_dropped);
+    each("xsk_rx_invalid_descs", statistics.rx_invalid_descs);
+    each("xsk_tx_invalid_descs", statistics.tx_invalid_descs);
+    each("xsk_rx_ring_full", statistics.rx_ring_full);
+    each("xsk_rx_fill_ring_empty_descs", statistics.rx_fill_ring_empty_descs);
+    each("xsk_tx_ring_empty_descs", statistics.tx_ring_empty_descs);
 }
 
 /// Counters of the receive path.
@@ -40,7 +44,7 @@ impl RxCounters {
 pub(crate) struct TxCounters {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
-    /// Frames refused because the ring was full.
+    /// Frames for which there was no room: the ring was full, or no chunk was left for a copy.
     pub(crate) full: u64,
     /// Frames too short or too long for Ethernet; dropped.
     pub(crate) invalid: u64,
@@ -54,6 +58,8 @@ pub(crate) struct TxCounters {
     pub(crate) stalls: u64,
     /// Calls that failed because the interface is down or removed.
     pub(crate) link_errors: u64,
+    /// Invalid addresses from the kernel.
+    pub(crate) invalid_completions: u64,
 }
 
 impl TxCounters {

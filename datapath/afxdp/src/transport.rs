@@ -128,7 +128,7 @@ impl Transport for Xdp {
         rx.each(each);
         each("rx_blanks", rings.map_or(0, |(rx, _)| rx.fill_buffers() as u64));
         tx.each(each);
-        rings.into_iter().for_each(|(rx, _)| stats::kernel(&rx.arrived, each));
+        rings.into_iter().for_each(|(rx, _)| stats::kernel(rx.rings.socket, each));
         self.node.steer.counters().into_iter().for_each(|counters| counters.each(each));
         if self.node.has_siblings() {
             let (taken, lost) = self.node.mailbox.counts();

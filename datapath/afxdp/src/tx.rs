@@ -1,30 +1,23 @@
 //! The send path. The transport pushes frames into the tx ring, and the kernel pops them. The kernel pushes sent frames
-//! into the completion ring, and the transport pops them. Both are bounded by [`Rings`]; when the tx ring is full, a
-//! frame is refused.
+//! into the completion ring, and the transport pops them. Both are bounded by [`Rings`](crate::Rings); when the tx
+//! ring is full, a frame is refused.
 
 use std::mem;
-use std::os::fd::AsRawFd;
 
 use am_ring::Frame;
 use am_wire::Buffer;
 use am_wire::frame::ETHERNET_HEADER;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, send};
-use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
-use crate::XdpOpenError;
 use crate::frames::FrameTable;
-use crate::options::Rings;
+use crate::ring::TxRings;
 use crate::rx::BURST;
 use crate::stats::TxCounters;
-use crate::tx_ring::TxRing;
 
-/// The tx ring and the completion ring.
+/// The tx ring and the completion ring, and how much is in flight through them.
+#[derive(Debug)]
 pub(crate) struct Tx {
-    // Before the queue, which keeps it mapped and the socket open.
-    ring: TxRing,
-    outgoing: TxQueue,
-    sent: CompQueue,
+    rings: TxRings,
     /// Frames from `send` until they are taken out of the completion ring.
     frames_in_flight: usize,
     /// The most frames in flight.
@@ -37,33 +30,24 @@ pub(crate) struct Tx {
     unsent_bytes: usize,
     /// The longest frame.
     max_frame: usize,
-    descriptors: Box<[FrameDesc; BURST]>,
+    /// Whether the socket has lost its interface.
+    pub(crate) is_unbound: bool,
     pub(crate) counters: TxCounters,
 }
 
 impl Tx {
-    /// # Errors
-    /// The kernel's, where the ring cannot be found.
-    pub(crate) fn new(
-        (outgoing, sent): (TxQueue, CompQueue),
-        rings: &Rings,
-        max_frame: usize,
-        max_frames: usize,
-    ) -> Result<Tx, XdpOpenError> {
-        let ring = TxRing::find(outgoing.fd().as_raw_fd(), rings.tx);
-        Ok(Tx {
-            ring: ring.map_err(|error| XdpOpenError::system("finding the transmit ring", error))?,
-            outgoing,
-            sent,
+    pub(crate) fn new(rings: TxRings, max_frame: usize, max_frames: usize) -> Tx {
+        Tx {
             frames_in_flight: 0,
             max_frames,
             pieces_in_flight: 0,
-            max_pieces: rings.tx.min(rings.completion) as usize,
+            max_pieces: rings.tx.entries().min(rings.completion.entries()) as usize,
             unsent_bytes: 0,
             max_frame,
-            descriptors: Box::new([FrameDesc::default(); BURST]),
+            is_unbound: false,
             counters: TxCounters::default(),
-        })
+            rings,
+        }
     }
 
     /// Queue a frame. False if there is no room for it.
@@ -105,16 +89,19 @@ impl Tx {
         self.frames_in_flight += 1;
         self.pieces_in_flight += pieces;
         // There is room, since no more pieces are in flight than the ring has entries.
-        frames.lend_to_send(frame, |entry| self.ring.write(entry));
-        if self.ring.unpublished() >= BURST as u32 {
-            self.ring.publish();
+        frames.lend_to_send(frame, |entry| self.rings.tx.write(entry));
+        if self.rings.tx.unpublished() >= BURST as u32 {
+            self.rings.tx.publish();
         }
     }
 
     /// Queue a copy of a frame of another pool.
     #[cold]
     fn queue_copy(&mut self, frames: &mut impl FrameTable, foreign: &Frame, pieces: usize) -> bool {
-        let Some(copy) = frames.pool().copy(foreign.bytes()) else { return false };
+        let Some(copy) = frames.pool().copy(foreign.bytes()) else {
+            self.counters.full += 1;
+            return false;
+        };
         self.counters.copied += 1;
         self.queue(frames, copy, foreign.bytes().len(), pieces);
         true
@@ -127,10 +114,10 @@ impl Tx {
             return;
         }
         self.unsent_bytes = 0;
-        if !self.ring.publish() && self.ring.pending() == 0 {
+        if !self.rings.tx.publish() && self.rings.tx.pending() == 0 {
             return self.reap(frames);
         }
-        if self.ring.needs_wakeup()
+        if self.rings.tx.needs_wakeup()
             && let Err(error) = self.call_kernel()
         {
             self.call_again(error);
@@ -138,9 +125,32 @@ impl Tx {
         self.reap(frames);
     }
 
-    fn call_kernel(&mut self) -> Result<usize, Errno> {
+    fn call_kernel(&mut self) -> Result<(), Errno> {
         self.counters.kicks += 1;
-        send(self.outgoing.fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT)
+        self.rings.wake()
+    }
+
+    /// Ring the doorbell, even where nothing waits for it. The call fails where the socket has lost its interface.
+    pub(crate) fn check_socket(&mut self) {
+        if let Err(error) = self.rings.wake() {
+            self.count_failure(error);
+        }
+    }
+
+    /// Count a failed doorbell. False where the link is down: then another one is useless.
+    fn count_failure(&mut self, error: Errno) -> bool {
+        match error {
+            // In copy mode the kernel stops at a frame that it had to drop.
+            Errno::EBUSY => self.counters.dropped += 1,
+            Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
+                self.counters.link_errors += 1;
+                self.is_unbound |= error != Errno::ENETDOWN;
+                return false;
+            }
+            // The kernel has sent as many as it sends at once, or is out of buffers.
+            _ => (),
+        }
+        true
     }
 
     /// A doorbell did not send everything. Call the kernel until it has taken all entries, or takes no more. In copy
@@ -149,23 +159,16 @@ impl Tx {
     fn call_again(&mut self, mut error: Errno) {
         let mut left = u32::MAX;
         loop {
-            match error {
-                // In copy mode the kernel stops at a frame that it had to drop.
-                Errno::EBUSY => self.counters.dropped += 1,
-                Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
-                    self.counters.link_errors += 1;
-                    return;
-                }
-                // The kernel has sent as many as it sends at once, or is out of buffers.
-                _ => (),
+            if !self.count_failure(error) {
+                return;
             }
-            let before = mem::replace(&mut left, self.ring.pending());
+            let before = mem::replace(&mut left, self.rings.tx.pending());
             self.counters.stalls += u64::from(left == before);
             if left == 0 || left == before {
                 return;
             }
             match self.call_kernel() {
-                Ok(_) => return,
+                Ok(()) => return,
                 Err(next) => error = next,
             }
         }
@@ -174,17 +177,14 @@ impl Tx {
     /// Return sent frames to the pool.
     #[inline]
     fn reap(&mut self, frames: &mut impl FrameTable) {
-        loop {
-            // SAFETY: all chunks in the ring are in the socket's UMEM.
-            let count = unsafe { self.sent.consume(&mut *self.descriptors) };
-            for descriptor in &self.descriptors[..count] {
-                if let Some(handles) = frames.take_sent(descriptor.addr()) {
-                    self.pieces_in_flight -= 1;
-                    self.frames_in_flight -= handles;
+        for address in self.rings.completion.drain(usize::MAX) {
+            match frames.take_sent(address) {
+                Some(handles) => {
+                    // Another process may write anything into the rings of its queue. The counts must not wrap.
+                    self.pieces_in_flight = self.pieces_in_flight.saturating_sub(1);
+                    self.frames_in_flight = self.frames_in_flight.saturating_sub(handles);
                 }
-            }
-            if count < BURST {
-                return;
+                None => self.counters.invalid_completions += 1,
             }
         }
     }

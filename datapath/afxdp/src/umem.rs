@@ -12,13 +12,17 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroU32;
+use std::ptr::{self, NonNull};
+use std::slice;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_ring::own::above_low_numbers;
+use am_ring::{Layout, Pool};
 use am_transport::memory;
+use libc::xdp_desc;
+use xsk_rs::Umem;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
-use xsk_rs::{FrameDesc, Umem};
 
 use crate::chunk_layout::ChunkLayout;
 use crate::errors::XdpOptionsError;
@@ -29,15 +33,20 @@ use crate::{XdpOpenError, rights};
 /// The kernel frees returned memory a moment later. A new allocation waits this long for it.
 const FREE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The shared memory, and one descriptor per frame.
+/// The memory that is shared with the kernel.
 pub(crate) struct Memory {
+    /// Keeps it mapped.
     pub(crate) umem: Umem,
-    /// One descriptor per chunk, pointing to where a frame starts.
-    pub(crate) descriptors: Vec<FrameDesc>,
+    /// Where it starts.
+    base: NonNull<u8>,
+    pub(crate) chunks: usize,
     pub(crate) layout: ChunkLayout,
     /// Whether it is in huge pages. An error: huge pages were wanted, and why there are none.
     pub(crate) huge: Result<bool, String>,
 }
+
+// SAFETY: the UMEM keeps the memory mapped, and memory is not bound to a thread.
+unsafe impl Send for Memory {}
 
 impl Memory {
     /// Map and register memory of this layout, with as many chunks as `count` returns. `freed`: whether memory was
@@ -53,18 +62,44 @@ impl Memory {
     ) -> Result<Memory, XdpOpenError> {
         let request = MemoryRequest { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
         let huge = if options.huge_pages == HugePages::Never { Ok(None) } else { request.map_huge().map(Some) };
-        let ((umem, descriptors), huge) = match huge {
+        let ((umem, base), huge) = match huge {
             Ok(Some(made)) => (made, Ok(true)),
             Ok(None) => (request.map_normal()?, Ok(false)),
             Err(source) if options.huge_pages == HugePages::Required => return Err(request.huge_error(source)),
             Err(source) => (request.map_normal()?, Err(request.no_huge_pages_note(&source))),
         };
-        Ok(Memory { umem, descriptors, layout: cut, huge })
+        Ok(Memory { umem, base, chunks: request.chunks as usize, layout: cut, huge })
+    }
+
+    /// A pool of frames of this layout, over the first chunks. It keeps the memory.
+    ///
+    /// # Errors
+    /// [`XdpOpenError::Memory`].
+    pub(crate) fn into_pool(self, layout: Layout) -> Result<Pool, XdpOpenError> {
+        assert!(layout.frames * layout.stride <= self.chunks * self.layout.chunk, "more frames than memory");
+        // SAFETY: memory of this length at least, zeroed by the system, that stays mapped as long as the UMEM, which the
+        // pool keeps. Nothing else has the base. The kernel accesses only chunks whose addresses we put into its rings:
+        // frames that `into_raw` gave up, and chunks behind the pool's.
+        let pool = unsafe { Pool::over(self.base, layout, Box::new(self.umem)) };
+        pool.map_err(|error| XdpOpenError::Memory { what: error.to_string() })
+    }
+
+    /// The bytes of a ring's entry.
+    ///
+    /// # Safety
+    /// They are in the memory. The kernel does not hold their chunk, and nothing else accesses it meanwhile.
+    #[inline]
+    pub(crate) unsafe fn bytes(&mut self, entry: &xdp_desc) -> &mut [u8] {
+        // SAFETY: the caller's promise. The system has zeroed the memory.
+        unsafe { slice::from_raw_parts_mut(self.base.as_ptr().add(entry.addr as usize), entry.len as usize) }
     }
 }
 
 /// Computes the number of chunks.
 pub(crate) type ChunkCount = fn(&XdpOptions, &ChunkLayout) -> Result<u32, XdpOptionsError>;
+
+/// Registered memory, and where it starts.
+type Made = (Umem, NonNull<u8>);
 
 #[derive(Clone, Copy)]
 struct MemoryRequest {
@@ -79,7 +114,7 @@ impl MemoryRequest {
         self.cut.chunk * self.chunks as usize
     }
 
-    fn map_huge(&self) -> io::Result<(Umem, Vec<FrameDesc>)> {
+    fn map_huge(&self) -> io::Result<Made> {
         let page = huge_page_bytes();
         if !self.bytes().is_multiple_of(page) {
             // Unmapping a part of a huge page fails, so the memory would leak.
@@ -88,14 +123,14 @@ impl MemoryRequest {
         self.create(true)
     }
 
-    fn map_normal(&self) -> Result<(Umem, Vec<FrameDesc>), XdpOpenError> {
+    fn map_normal(&self) -> Result<Made, XdpOpenError> {
         // Normal pages are taken from the memory of all programs, and the kernel locks them. So check first that enough
         // is free.
         memory::check(self.chunks as usize, self.cut.chunk)?;
         self.create(false).map_err(|error| self.umem_error(error))
     }
 
-    fn create(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
+    fn create(&self, huge: bool) -> io::Result<Made> {
         let deadline = Instant::now() + FREE_TIMEOUT;
         loop {
             match self.create_now(huge) {
@@ -116,7 +151,7 @@ impl MemoryRequest {
         }
     }
 
-    fn create_now(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
+    fn create_now(&self, huge: bool) -> io::Result<Made> {
         let chunks = NonZeroU32::new(self.chunks).ok_or(io::ErrorKind::InvalidInput)?;
         let config = UmemConfig::builder()
             .frame_size(FrameSize::new(self.cut.chunk as u32).map_err(io::Error::other)?)
@@ -125,7 +160,14 @@ impl MemoryRequest {
             .build()
             .map_err(io::Error::other)?;
         // Libxdp makes the socket here, and closes it by its number.
-        above_low_numbers(|| Umem::new(config, chunks, huge)).map_err(|error| system_error(&error))
+        let made = above_low_numbers(|| Umem::new(config, chunks, huge)).map_err(|error| system_error(&error));
+        let (umem, mut descriptors) = made?;
+        // SAFETY: a descriptor of this UMEM, which is not in use yet.
+        let frame = unsafe { umem.data_mut(&mut descriptors[0]).contents_mut().as_mut_ptr() };
+        // A slice's pointer may reach only that slice. This memory comes from the system, not from Rust, so its address
+        // alone reaches all of it.
+        let base = NonNull::new(ptr::with_exposed_provenance_mut(frame.addr() - descriptors[0].addr()));
+        Ok((umem, base.ok_or(io::ErrorKind::OutOfMemory)?))
     }
 
     fn umem_error(&self, source: io::Error) -> XdpOpenError {
@@ -216,6 +258,7 @@ mod tests {
         let error = shape.no_huge_pages(io::Error::from_raw_os_error(libc::ENOMEM)).to_string();
         assert!(error.contains("vm.nr_hugepages="), "{error}");
     }
+
     #[test]
     fn only_what_was_given_back_is_waited_for() {
         let waits = |freed, number, huge| {
