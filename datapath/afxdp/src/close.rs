@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,16 +18,14 @@ use crate::ring::SocketRings;
 
 /// Closes the socket when dropped, even where others hold a descriptor of it.
 ///
-/// libxdp makes the socket together with the UMEM, and closes it with the UMEM. But the UMEM lives as long as any of
-/// its frames, and frames may outlive the transport. Frames that the kernel holds return only when the socket is
-/// closed. So the descriptors are redirected to `/dev/null`: the socket closes, and each holder keeps a valid
-/// descriptor.
+/// Programs hold one to wait on it ([`Caps::wake`](am_transport::Caps::wake)). libxdp makes the socket together with the
+/// UMEM, and closes it with the UMEM. But the UMEM lives as long as any of its frames, and frames may outlive the
+/// transport. Frames that the kernel holds return only when the socket is closed. So the descriptors are redirected to
+/// `/dev/null`: the socket closes, and each holder keeps a valid descriptor.
 pub(crate) struct CloseOnDrop {
-    /// libxdp's descriptor.
-    socket: Own<BorrowedFd<'static>>,
-    /// Keeps that descriptor open.
-    umem: Umem,
-    /// A duplicate, to wait on.
+    /// libxdp's descriptor, and the UMEM, which keeps it open. `None` for a socket that another process has made.
+    libxdp: Option<(Own<BorrowedFd<'static>>, Umem)>,
+    /// To wait on: a duplicate, or the only descriptor of a socket that another process has made.
     wake: Arc<Own>,
     /// `/dev/null`, opened early so that closing cannot fail.
     dev_null: Own<File>,
@@ -58,7 +56,16 @@ impl CloseOnDrop {
         }
         // SAFETY: the UMEM keeps it open.
         let socket = Own::new(unsafe { BorrowedFd::borrow_raw(rings.fd().as_raw_fd()) });
-        Ok(CloseOnDrop { socket, umem, wake, dev_null, zero_copy })
+        Ok(CloseOnDrop { libxdp: Some((socket, umem)), wake, dev_null, zero_copy })
+    }
+
+    /// For a socket that another process has made.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub(crate) fn given(socket: OwnedFd) -> io::Result<CloseOnDrop> {
+        let (wake, dev_null) = (Arc::new(Own::new(high(socket))), high(File::open("/dev/null")?).into());
+        Ok(CloseOnDrop { libxdp: None, wake, dev_null, zero_copy: None })
     }
 
     /// Readable when frames have arrived, and always once the socket is closed.
@@ -69,11 +76,14 @@ impl CloseOnDrop {
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        // Both are this socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this.
-        self.wake.replace(&self.dev_null);
-        if !self.socket.replace(&self.dev_null) {
+        // All are this socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this.
+        let dev_null = self.dev_null.get();
+        _ = dev_null.map(|dev_null| self.wake.replace(dev_null));
+        if let Some((socket, umem)) = &self.libxdp
+            && !dev_null.is_some_and(|dev_null| socket.replace(dev_null))
+        {
             // The program has closed it. Libxdp would close whatever has its number, so the UMEM stays.
-            std::mem::forget(self.umem.clone());
+            std::mem::forget(umem.clone());
         }
         if let Some((interface, queue)) = &self.zero_copy {
             wait_until_free(interface, *queue);
@@ -101,4 +111,22 @@ fn try_bind(interface: &str, queue: u32) -> io::Result<()> {
     let name = interface.parse().map_err(io::Error::other)?;
     // SAFETY: this is the only socket of this UMEM, and it loads no program.
     unsafe { Socket::new(config, &umem, &name, queue) }.map(drop).map_err(|error| system_error(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn the_socket_closes_though_others_wait_on_it() {
+        let (socket, other) = UnixDatagram::pair().unwrap();
+        let socket = CloseOnDrop::given(socket.into()).unwrap();
+        let wake = socket.wake();
+        assert!(other.send(b"open").is_ok());
+        drop(socket);
+        assert!(other.send(b"closed").is_err());
+        assert!(nix::sys::stat::fstat(&wake).is_ok(), "what the others have is a descriptor");
+    }
 }

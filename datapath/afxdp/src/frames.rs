@@ -41,7 +41,6 @@ pub(crate) trait FrameTable {
 }
 
 /// The shared memory, as frames of one chunk.
-#[derive(Debug)]
 pub(crate) struct Frames {
     pool: Pool,
     /// Handles per chunk that the kernel holds: one for each ring entry.

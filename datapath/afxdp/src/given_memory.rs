@@ -16,7 +16,7 @@ const MAX_CHUNKS: u32 = 1 << 20;
 
 /// Why a queue cannot be used.
 #[derive(thiserror::Error)]
-pub enum GivenQueueError {
+pub(crate) enum GivenQueueError {
     /// The numbers of its shape are none that this version gives.
     #[error("the queue has a shape of another version: start program and daemon of one version")]
     Shape,

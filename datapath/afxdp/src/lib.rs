@@ -56,7 +56,7 @@
 //! # Queues of other processes
 //!
 //! A transport lends a queue to another process ([`Command::LendQueue`](am_transport::Command::LendQueue), `lend.rs`), which needs
-//! no rights to use it ([`GivenQueue`]). It works the queue by the same code as a node.
+//! no rights to use it ([`open_given`]). It works the queue by the same code as a node.
 //!
 //! # When the interface goes down
 //!
@@ -129,8 +129,7 @@ mod xdp;
 pub use busy_poll::{BusyPoll, Defer};
 pub use chunk_layout::{MAX_MTU, MAX_SINGLE_CHUNK_MTU, MAX_ZERO_COPY_MTU};
 pub use errors::{XdpOpenError, XdpOptionsError};
-pub use given::{GivenQueue, open_given};
-pub use given_memory::GivenQueueError;
+pub use given::open_given;
 pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;

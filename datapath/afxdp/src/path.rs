@@ -1,4 +1,4 @@
-//! The rings of a socket, and the frames in them.
+//! The queue of a socket: its rings, and the frames in them.
 
 use am_ring::Frame;
 
@@ -25,8 +25,8 @@ pub(crate) struct Queue<F> {
     // Fields are dropped in this order: the rings, then the socket, then the frames that the kernel held.
     pub(crate) rx: Rx,
     pub(crate) tx: Tx,
-    pub(crate) _socket: CloseOnDrop,
-    pub(crate) frames: F,
+    _socket: CloseOnDrop,
+    frames: F,
 }
 
 impl<F: FrameTable> Queue<F> {
@@ -34,14 +34,29 @@ impl<F: FrameTable> Queue<F> {
         rx.refill(&mut frames);
         Queue { rx, tx, _socket: socket, frames }
     }
+
+    #[inline]
+    pub(crate) fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.rx.receive(&mut self.frames, budget, each)
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, frame: &Frame) -> bool {
+        self.tx.send(&mut self.frames, frame)
+    }
+
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.tx.flush(&mut self.frames);
+    }
 }
 
 impl Path {
     #[inline]
     pub(crate) fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         match self {
-            Path::Whole(Queue { rx, frames, .. }) => rx.receive(frames, budget, each),
-            Path::Pieces(queue) => queue.rx.receive(&mut queue.frames, budget, each),
+            Path::Whole(queue) => queue.receive(budget, each),
+            Path::Pieces(queue) => queue.receive(budget, each),
             Path::Closed { .. } => 0,
         }
     }

@@ -12,7 +12,6 @@
 use std::collections::VecDeque;
 
 /// The addresses of the buffers in the fill ring, in order.
-#[derive(Debug)]
 pub(crate) struct PrefetchQueue {
     addresses: VecDeque<u64>,
     /// The size of the fill ring.

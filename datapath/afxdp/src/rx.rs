@@ -21,7 +21,6 @@ const DEFAULT_FILL_LEVEL: usize = 256;
 const DEFAULT_LONG_FRAMES: usize = 64;
 
 /// The rx ring and the fill ring, and what the kernel should have of them.
-#[derive(Debug)]
 pub(crate) struct Rx {
     pub(crate) rings: RxRings,
     /// Buffers that the longest frame takes.

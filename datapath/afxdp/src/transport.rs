@@ -7,7 +7,7 @@ use am_wire::{Address, Buffer, Reason};
 
 use crate::attach::SOCKET;
 use crate::lend::NoQueue;
-use crate::path::{Path, Queue};
+use crate::path::Path;
 use crate::siblings::InterfaceNode;
 use crate::stats;
 use crate::xdp::Xdp;
@@ -69,8 +69,8 @@ impl Transport for Xdp {
     #[inline]
     fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         match &mut self.path {
-            Path::Whole(Queue { tx, frames, .. }) => tx.send(frames, frame),
-            Path::Pieces(queue) => queue.tx.send(&mut queue.frames, frame),
+            Path::Whole(queue) => queue.send(frame),
+            Path::Pieces(queue) => queue.send(frame),
             Path::Closed { .. } => false,
         }
     }
@@ -78,8 +78,8 @@ impl Transport for Xdp {
     #[inline]
     fn flush(&mut self) {
         match &mut self.path {
-            Path::Whole(Queue { tx, frames, .. }) => tx.flush(frames),
-            Path::Pieces(queue) => queue.tx.flush(&mut queue.frames),
+            Path::Whole(queue) => queue.flush(),
+            Path::Pieces(queue) => queue.flush(),
             Path::Closed { .. } => (),
         }
     }

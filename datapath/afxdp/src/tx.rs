@@ -15,7 +15,6 @@ use crate::rx::BURST;
 use crate::stats::TxCounters;
 
 /// The tx ring and the completion ring, and how much is in flight through them.
-#[derive(Debug)]
 pub(crate) struct Tx {
     rings: TxRings,
     /// Frames from `send` until they are taken out of the completion ring.
