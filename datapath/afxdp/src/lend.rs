@@ -11,6 +11,7 @@ use am_bpf::Kernel;
 use am_transport::{LentQueue, QueueShape};
 use am_wire::Address;
 use libc::{sockaddr_xdp, xdp_umem_reg};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::chunk_layout::{ChunkLayout, Writer};
@@ -96,7 +97,7 @@ impl LentQueues {
             }
             match open(queue, interface, options, &mut self.spare) {
                 Ok(lent) => {
-                    let rules = steer(&lent, (to, index), node, interface, options)?;
+                    let rules = steer(&lent, to, index, node, interface, options)?;
                     self.lent.push(Lent { to, queue, index, _rules: rules });
                     self.next = queue + 1;
                     return Ok(lent);
@@ -129,7 +130,8 @@ impl LentQueues {
 /// Have program and NIC steer the frames of an address to its queue.
 fn steer(
     lent: &LentQueue,
-    (to, index): (Address, u8),
+    to: Address,
+    index: u8,
     node: &InterfaceNode,
     interface: &Interface,
     options: &XdpOptions,
@@ -154,12 +156,31 @@ fn open(
     options: &XdpOptions,
     spare: &mut Option<LentQueue>,
 ) -> io::Result<LentQueue> {
-    let of = |writer| ChunkLayout::new(interface, writer, MultiBuffer::IfNeeded);
-    let mut plans = vec![(Writer::Nic, of(Writer::Nic)), (Writer::Kernel, of(Writer::Kernel))];
-    plans.retain(|(writer, layout)| layout.is_single_chunk() && is_wanted(*writer, options));
+    let is_wanted = |writer| match writer {
+        Writer::Nic => options.copy != Copying::Copy && options.attach != Attach::Generic,
+        Writer::Kernel => options.copy != Copying::ZeroCopy,
+    };
     let mut refused = io::Error::other("its frames take several chunks: lower its MTU");
-    for (writer, layout) in plans {
-        match open_in(writer, layout, queue, interface, spare) {
+    for writer in [Writer::Nic, Writer::Kernel] {
+        let layout = ChunkLayout::new(interface, writer, MultiBuffer::IfNeeded);
+        if !layout.is_single_chunk() || !is_wanted(writer) {
+            continue;
+        }
+        let zero_copy = writer == Writer::Nic;
+        let shape = QueueShape { queue, chunk: layout.chunk as u32, chunks: CHUNKS, entries: ENTRIES, zero_copy };
+        let unbound = match spare.take() {
+            Some(spare) if QueueShape { queue, ..spare.shape } == shape => Ok(LentQueue { shape, ..spare }),
+            _ => unbound(shape),
+        };
+        let mode = if zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY } | libc::XDP_USE_NEED_WAKEUP;
+        let bound = unbound.and_then(|unbound| match bind(&unbound.socket, interface.index, queue, mode) {
+            Ok(()) => Ok(unbound),
+            Err(error) => {
+                *spare = (error.raw_os_error() == Some(libc::EBUSY)).then_some(unbound);
+                Err(error)
+            }
+        });
+        match bound {
             // No mode binds to a queue in use.
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => refused = error,
             done => return done,
@@ -168,40 +189,16 @@ fn open(
     Err(refused)
 }
 
-fn is_wanted(writer: Writer, options: &XdpOptions) -> bool {
-    match writer {
-        Writer::Nic => options.copy != Copying::Copy && options.attach != Attach::Generic,
-        Writer::Kernel => options.copy != Copying::ZeroCopy,
-    }
-}
-
-fn open_in(
-    writer: Writer,
-    layout: ChunkLayout,
-    queue: u32,
-    interface: &Interface,
-    spare: &mut Option<LentQueue>,
-) -> io::Result<LentQueue> {
-    let zero_copy = writer == Writer::Nic;
-    let shape = QueueShape { queue, chunk: layout.chunk as u32, chunks: CHUNKS, entries: ENTRIES, zero_copy };
-    let unbound = match spare.take() {
-        Some(spare) if QueueShape { queue, ..spare.shape } == shape => LentQueue { shape, ..spare },
-        _ => unbound(shape)?,
-    };
-    let mode = if zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
-    match bind(&unbound.socket, interface.index, queue, mode | libc::XDP_USE_NEED_WAKEUP) {
-        Ok(()) => Ok(unbound),
-        Err(error) => {
-            *spare = (error.raw_os_error() == Some(libc::EBUSY)).then_some(unbound);
-            Err(error)
-        }
-    }
-}
-
 /// A socket with its memory and rings.
 fn unbound(shape: QueueShape) -> io::Result<LentQueue> {
     let memory = memory(&shape)?;
-    let socket = new_socket()?;
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, which nothing else has.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     register(&socket, &memory, &shape)?;
     for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
         sockopt::set(socket.as_fd(), libc::SOL_XDP, ring, ENTRIES)?;
@@ -210,19 +207,8 @@ fn unbound(shape: QueueShape) -> io::Result<LentQueue> {
     Ok(LentQueue { socket, memory, shape })
 }
 
-fn new_socket() -> io::Result<OwnedFd> {
-    // SAFETY: the call takes numbers only.
-    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor, which nothing else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
-}
-
 /// Memory of a fixed size: the other process cannot truncate it.
 fn memory(shape: &QueueShape) -> io::Result<OwnedFd> {
-    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
     let memory = memfd_create(c"amd-queue", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     nix::unistd::ftruncate(&memory, i64::from(shape.chunk) * i64::from(shape.chunks))?;
     let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;

@@ -33,7 +33,6 @@ use crate::attach::socket_error;
 use crate::chunk_layout::{ChunkLayout, HEADROOM, MAX_ZERO_COPY_MTU};
 use crate::close::CloseOnDrop;
 use crate::errors::XdpOptionsError;
-use crate::interface::Interface;
 use crate::mode::Mode;
 use crate::open::{BoundQueue, bind_queue, check};
 use crate::options::{Attach, Rings, XdpOptions};
@@ -51,6 +50,8 @@ const RX_CHUNKS_OF_LONG_FRAMES: usize = 4096;
 const TX_CHUNKS: usize = 1024;
 /// Chunks for control frames.
 const CONTROL_CHUNKS: usize = 16;
+/// [`Raw::write`] asks the kernel at most this many times to finish sending.
+const MAX_TURNS: usize = 1_000_000;
 /// Of the calls that receive nothing, one in this many looks after frames that are being sent.
 const TAIL_INTERVAL: u32 = 1024;
 
@@ -92,7 +93,12 @@ impl Raw {
     pub fn open(interface: &str, attach: Attach) -> Result<Raw, XdpOpenError> {
         let options = XdpOptions { attach, ..XdpOptions::new(interface) };
         let interface = check(&options)?;
-        let options = XdpOptions { rings: rings(&interface), ..options };
+        // The mode is not known yet, and a ring that is too large does no harm.
+        let most = rx_chunks(interface.mtu <= MAX_ZERO_COPY_MTU) as u32;
+        // The kernel publishes that it took chunks out of the fill ring only after it has delivered them. Until then the
+        // ring needs room for both.
+        let rings = Rings { rx: options.rings.rx.max(most), fill: 2 * most, ..options.rings };
+        let options = XdpOptions { rings, ..options };
         let BoundQueue { memory, mut rings, mut mode, socket, .. } = bind_queue(&options, &interface, count, None)?;
         let layout = memory.layout;
         let rx_chunks = rx_chunks(layout.is_single_chunk());
@@ -153,7 +159,16 @@ impl Raw {
         if frame.len() > self.memory.layout.max_frame {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        self.wait_until_sent()?;
+        for turn in 0.. {
+            if self.in_flight == 0 {
+                break;
+            }
+            if turn == MAX_TURNS {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.doorbell()?;
+            self.reap();
+        }
         let room = self.memory.layout.chunk - HEADROOM;
         self.pieces = frame.len().div_ceil(room).max(1);
         let written = &mut self.written[..TX_CHUNKS / self.pieces * self.pieces];
@@ -167,18 +182,6 @@ impl Raw {
         self.outgoing.clear();
         self.outgoing.extend_from_slice(written);
         Ok(())
-    }
-
-    fn wait_until_sent(&mut self) -> io::Result<()> {
-        const TURNS: usize = 1_000_000;
-        for _ in 0..TURNS {
-            if self.in_flight == 0 {
-                return Ok(());
-            }
-            self.doorbell()?;
-            self.reap();
-        }
-        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// Send the written frame up to `count` times, with one doorbell. Returns how many fitted.
@@ -262,7 +265,17 @@ impl Raw {
         let arrived = self.receiving.rx.drain(budget.min(BATCH) * self.max_pieces);
         if arrived.left() == 0 {
             drop(arrived);
-            return self.tail().map(|()| 0);
+            // Frames that the kernel did not send at the first doorbell need another one. So does a NIC that ran out of
+            // buffers.
+            self.idle = self.idle.wrapping_add(1);
+            if self.idle.is_multiple_of(TAIL_INTERVAL) {
+                if self.in_flight > 0 {
+                    self.doorbell()?;
+                    self.reap();
+                }
+                self.wake_fill();
+            }
+            return Ok(0);
         }
         let mut frames = 0;
         for piece in arrived {
@@ -331,35 +344,10 @@ impl Raw {
             self.receiving.wake();
         }
     }
-
-    /// Frames that the kernel did not send at the first doorbell need another one. So does a NIC that ran out of
-    /// buffers.
-    #[inline]
-    fn tail(&mut self) -> io::Result<()> {
-        self.idle = self.idle.wrapping_add(1);
-        if self.idle.is_multiple_of(TAIL_INTERVAL) {
-            if self.in_flight > 0 {
-                self.doorbell()?;
-                self.reap();
-            }
-            self.wake_fill();
-        }
-        Ok(())
-    }
 }
 
-/// Rings that are large enough.
-fn rings(interface: &Interface) -> Rings {
-    let rings = Rings::default();
-    // The mode is not known yet, and a ring that is too large does no harm.
-    let arrivals = rx_chunks(interface.mtu <= MAX_ZERO_COPY_MTU) as u32;
-    // The kernel publishes that it took chunks out of the fill ring only after it has delivered them. Until then the
-    // ring needs room for both.
-    Rings { rx: rings.rx.max(arrivals), fill: 2 * arrivals, ..rings }
-}
-
-fn rx_chunks(is_one_each: bool) -> usize {
-    if is_one_each { RX_CHUNKS } else { RX_CHUNKS_OF_LONG_FRAMES }
+fn rx_chunks(is_single_chunk: bool) -> usize {
+    if is_single_chunk { RX_CHUNKS } else { RX_CHUNKS_OF_LONG_FRAMES }
 }
 
 /// As many chunks as are used.

@@ -55,7 +55,6 @@ use crate::options::Rings;
 use crate::sockopt;
 
 /// Memory of a file that this process shares with others.
-#[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<c_void>,
     bytes: usize,
@@ -101,7 +100,6 @@ enum End {
 }
 
 /// Our end of one ring. The other end is the kernel's.
-#[derive(Debug)]
 pub(crate) struct Ring<T> {
     entries: NonNull<T>,
     /// One less than the number of entries, which is a power of two.
@@ -127,12 +125,18 @@ type Keep = Arc<dyn Any + Send + Sync>;
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Our end of a mapped ring.
+    /// Our end of the ring at this offset of its socket's file.
     ///
     /// # Safety
-    /// `memory` is a mapping of a ring with these offsets and this many entries, a power of two. It is mapped as long as
-    /// `mapped` lives. Nothing else in this process moves this end. Any bytes are a `T`.
-    unsafe fn over((memory, mapped): View, at: &xdp_ring_offset, entries: u32, end: End) -> Ring<T> {
+    /// As for [`SocketRings::over`]. Any bytes are a `T`.
+    unsafe fn over(
+        view: &dyn Fn(i64, usize) -> io::Result<View>,
+        offset: i64,
+        at: &xdp_ring_offset,
+        entries: u32,
+        end: End,
+    ) -> io::Result<Ring<T>> {
+        let (memory, mapped) = view(offset, at.desc as usize + entries as usize * size_of::<T>())?;
         let (our, kernel) = if end == End::Producer { (at.producer, at.consumer) } else { (at.consumer, at.producer) };
         // SAFETY: the kernel reports offsets within the ring, of aligned words and entries.
         let [our_index, kernel_index, flags, first] =
@@ -151,7 +155,7 @@ impl<T: Copy> Ring<T> {
         ring.published = ring.word(ring.our_index).load(Ordering::Relaxed);
         ring.moved = ring.published;
         ring.seen = ring.load_kernel_index();
-        ring
+        Ok(ring)
     }
 
     /// A word that both sides access.
@@ -285,7 +289,6 @@ impl<T: Copy> Drop for Drain<'_, T> {
 }
 
 /// The rings of reception.
-#[derive(Debug)]
 pub(crate) struct RxRings {
     pub(crate) rx: Ring<xdp_desc>,
     pub(crate) fill: Ring<u64>,
@@ -301,7 +304,6 @@ impl RxRings {
 }
 
 /// The rings of sending.
-#[derive(Debug)]
 pub(crate) struct TxRings {
     pub(crate) tx: Ring<xdp_desc>,
     pub(crate) completion: Ring<u64>,
@@ -373,26 +375,15 @@ impl SocketRings {
         sizes: &Rings,
         view: &dyn Fn(i64, usize) -> io::Result<View>,
     ) -> io::Result<SocketRings> {
-        unsafe fn ring<T: Copy>(
-            view: &dyn Fn(i64, usize) -> io::Result<View>,
-            offset: i64,
-            at: &xdp_ring_offset,
-            entries: u32,
-            end: End,
-        ) -> io::Result<Ring<T>> {
-            let bytes = at.desc as usize + entries as usize * size_of::<T>();
-            // SAFETY: the promise of the caller's caller. Both kinds of entries are numbers.
-            Ok(unsafe { Ring::over(view(offset, bytes)?, at, entries, end) })
-        }
         const FILL: i64 = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
         const COMPLETION: i64 = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
         let at = sockopt::get::<xdp_mmap_offsets>(socket, libc::XDP_MMAP_OFFSETS)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise. Both kinds of entries are numbers.
         unsafe {
-            let tx = ring(view, libc::XDP_PGOFF_TX_RING, &at.tx, sizes.tx, End::Producer)?;
-            let completion = ring(view, COMPLETION, &at.cr, sizes.completion, End::Consumer)?;
-            let rx = ring(view, libc::XDP_PGOFF_RX_RING, &at.rx, sizes.rx, End::Consumer)?;
-            let fill = ring(view, FILL, &at.fr, sizes.fill, End::Producer)?;
+            let tx = Ring::over(view, libc::XDP_PGOFF_TX_RING, &at.tx, sizes.tx, End::Producer)?;
+            let completion = Ring::over(view, COMPLETION, &at.cr, sizes.completion, End::Consumer)?;
+            let rx = Ring::over(view, libc::XDP_PGOFF_RX_RING, &at.rx, sizes.rx, End::Consumer)?;
+            let fill = Ring::over(view, FILL, &at.fr, sizes.fill, End::Producer)?;
             let receiving = RxRings { rx, fill, socket };
             Ok(SocketRings { receiving, sending: TxRings { tx, completion, socket } })
         }
@@ -446,8 +437,12 @@ mod tests {
         let memory: Arc<[AtomicU64]> = (0..28).map(|_| AtomicU64::new(words)).collect();
         let base = NonNull::from(&memory[..]).cast();
         let memory: Keep = Arc::new(memory);
-        // SAFETY: 224 bytes for a ring that takes 192 and four entries of 8. Words and entries are as aligned as the memory.
-        let end = |end| unsafe { Ring::over((base, memory.clone()), &OFFSETS, 4, end) };
+        let view = |_, bytes| {
+            assert_eq!(bytes, 224);
+            Ok((base, memory.clone()))
+        };
+        // SAFETY: memory of this length, which is kept. Words and entries are as aligned as it.
+        let end = |end| unsafe { Ring::over(&view, 0, &OFFSETS, 4, end) }.unwrap();
         (end(End::Producer), end(End::Consumer))
     }
 
