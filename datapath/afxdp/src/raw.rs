@@ -262,9 +262,8 @@ impl Raw {
     /// The socket's.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
-        let arrived = self.receiving.rx.drain(budget.min(BATCH) * self.max_pieces);
-        if arrived.left() == 0 {
-            drop(arrived);
+        let most = budget.min(BATCH) * self.max_pieces;
+        if most.min(self.receiving.rx.available()) == 0 {
             // Frames that the kernel did not send at the first doorbell need another one. So does a NIC that ran out of
             // buffers.
             self.idle = self.idle.wrapping_add(1);
@@ -278,7 +277,7 @@ impl Raw {
             return Ok(0);
         }
         let mut frames = 0;
-        for piece in arrived {
+        for piece in self.receiving.rx.drain(most) {
             let more = piece.options & libc::XDP_PKT_CONTD != 0;
             // SAFETY: the chunk has just come out of the ring, so only we access it. The kernel returns only chunks of this
             // memory.
@@ -310,9 +309,8 @@ impl Raw {
     /// Take sent chunks back.
     #[inline]
     fn reap(&mut self) {
-        let sent = self.sending.completion.drain(usize::MAX);
-        self.in_flight -= sent.left().min(self.in_flight);
-        for address in sent {
+        for address in self.sending.completion.drain(usize::MAX) {
+            self.in_flight = self.in_flight.saturating_sub(1);
             let chunk = address as usize / self.memory.layout.chunk;
             if chunk < self.rx_chunks {
                 // An echo. The ring has room for all chunks.

@@ -237,14 +237,19 @@ impl<T: Copy> Ring<T> {
         is_new
     }
 
-    /// Consumer: read at most this many entries. They are freed together when the iterator is dropped.
+    /// Consumer: entries that can be read. The kernel's index is read only where none are known.
     #[inline]
-    pub(crate) fn drain(&mut self, most: usize) -> Drain<'_, T> {
+    pub(crate) fn available(&mut self) -> usize {
         if self.seen == self.moved {
             self.seen = self.load_kernel_index();
         }
-        let left = most.min(self.seen.wrapping_sub(self.moved) as usize);
-        Drain { ring: self, left }
+        self.seen.wrapping_sub(self.moved) as usize
+    }
+
+    /// Consumer: read at most this many entries. They are freed together when the iterator is dropped.
+    #[inline]
+    pub(crate) fn drain(&mut self, most: usize) -> Drain<'_, T> {
+        Drain { left: self.available().min(most), ring: self }
     }
 
     /// Whether the kernel waits for a system call.
@@ -258,14 +263,6 @@ impl<T: Copy> Ring<T> {
 pub(crate) struct Drain<'ring, T: Copy> {
     ring: &'ring mut Ring<T>,
     left: usize,
-}
-
-impl<T: Copy> Drain<'_, T> {
-    /// Entries that are left.
-    #[inline]
-    pub(crate) fn left(&self) -> usize {
-        self.left
-    }
 }
 
 impl<T: Copy> Iterator for Drain<'_, T> {
@@ -453,7 +450,7 @@ mod tests {
         for round in 0..10 {
             ours.write(2 * round);
             ours.write(2 * round + 1);
-            assert_eq!((ours.unpublished(), ours.pending(), kernels.drain(9).left()), (2, 0, 0));
+            assert_eq!((ours.unpublished(), ours.pending(), kernels.available()), (2, 0, 0));
             assert!(ours.publish() && !ours.publish());
             assert_eq!((ours.unpublished(), ours.pending()), (0, 2));
             assert_eq!(kernels.drain(1).collect::<Vec<_>>(), [2 * round]);

@@ -17,7 +17,7 @@ pub(crate) const BURST: usize = 64;
 /// zero-copy mode the ring is filled completely, because the NIC takes as many buffers as its own ring holds.
 const DEFAULT_FILL_LEVEL: usize = 256;
 
-/// The same in frames, where a frame takes several buffers.
+/// Frames for which the fill ring has buffers in copy mode, where a frame takes several of them.
 const DEFAULT_LONG_FRAMES: usize = 64;
 
 /// The rx ring and the fill ring, and what the kernel should have of them.
@@ -27,8 +27,6 @@ pub(crate) struct Rx {
     buffers_per_frame: usize,
     /// Buffers that the fill ring should have.
     level: usize,
-    /// Buffers that the fill ring can have.
-    entries: usize,
     prefetch: PrefetchQueue,
     /// Buffers that the fill ring lacks.
     missing: usize,
@@ -51,7 +49,6 @@ impl Rx {
             buffers_per_frame: per_frame,
             missing: level,
             level,
-            entries,
             prefetch: PrefetchQueue::new(entries, !zero_copy && per_frame == 1),
             is_starving: false,
             zero_copy,
@@ -62,7 +59,7 @@ impl Rx {
 
     /// Peers may send this many frames. Raise the level, so that each has its buffers.
     pub(crate) fn set_rx_credit(&mut self, frames: usize) {
-        let wanted = frames.saturating_mul(self.buffers_per_frame).min(self.entries);
+        let wanted = frames.saturating_mul(self.buffers_per_frame).min(self.rings.fill.entries() as usize);
         let more = wanted.saturating_sub(self.level);
         self.level += more;
         self.missing += more;
@@ -107,14 +104,13 @@ impl Rx {
     /// Take at most this many buffers out of the rx ring. Returns how many, and the number of complete frames.
     #[inline]
     fn burst<F: FrameTable>(&mut self, frames: &mut F, most: usize, each: &mut dyn FnMut(Frame)) -> (usize, usize) {
-        let arrived = self.rings.rx.drain(most);
-        let (count, mut complete) = (arrived.left(), 0);
+        let (count, mut complete) = (self.rings.rx.available().min(most), 0);
         if count == 0 {
             return (0, 0);
         }
         self.prefetch.next(count).for_each(|address| frames.pool().prefetch(address as usize));
         self.missing += count;
-        for entry in arrived {
+        for entry in self.rings.rx.drain(count) {
             self.counters.bytes += u64::from(entry.len);
             self.prefetch.arrived(entry.addr);
             match frames.take_received(&entry, each) {
