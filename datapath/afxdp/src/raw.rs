@@ -1,6 +1,6 @@
 //! **Bare AF_XDP**: the baseline that benches compare this crate, and everything above it, with.
 //!
-//! The socket is opened in the same way, and then used through its rings directly ([`crate::ring`]): no pool, no
+//! The socket is opened in the same way, and then used through its rings directly (`ring.rs`): no pool, no
 //! handles, no protocol, no copy. The frames to send are written once and sent again and again. Received frames are read
 //! in place and go straight back, to the fill ring or, as an echo, to the TX ring. This is the most that AF_XDP achieves
 //! on the machine, so the code takes every liberty that a program with one purpose may take.
@@ -89,7 +89,7 @@ impl Raw {
     /// hidden EtherType arrive here. `attach` says where the XDP program runs.
     ///
     /// # Errors
-    /// As [`crate::open`].
+    /// As [`crate::open()`].
     pub fn open(interface: &str, attach: Attach) -> Result<Raw, XdpOpenError> {
         let options = XdpOptions { attach, ..XdpOptions::new(interface) };
         let interface = check(&options)?;

@@ -58,7 +58,7 @@ impl Xdp {
     /// [`Mode::notes`](crate::Mode::notes).
     ///
     /// # Errors
-    /// As [`open`](crate::open). Then the transport carries nothing any more, and says why.
+    /// As [`open`](crate::open()). Then the transport carries nothing any more, and says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), XdpOpenError> {
         let interface = self.interface();
         self.options.copy = Copying::Copy;

@@ -192,8 +192,8 @@ impl<T: Copy> Ring<T> {
         self.entries().saturating_sub(self.moved.wrapping_sub(self.seen))
     }
 
-    /// Producer: write an entry. The kernel does not see it yet. There must be room: otherwise this overwrites an entry
-    /// that the kernel has not read.
+    /// Producer: write an entry. The kernel does not see it yet. The caller owns its chunk, and does not access it until the
+    /// kernel has returned it. There must be room: otherwise this overwrites an entry that the kernel has not read.
     #[inline]
     pub(crate) fn write(&mut self, entry: T) {
         debug_assert!(self.room(1) > 0);
