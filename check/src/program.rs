@@ -1,11 +1,32 @@
-//! What the programs have in common: their output and their exit codes.
+//! What the programs have in common: their nodes, their output and their exit codes.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use am_api::{Builder, Node, OpenError, transports};
+use am_transport::faulty::{Faults, Faulty};
+
 use crate::Error;
+
+/// The counter of the frames that [`open`] makes a node lose.
+pub(crate) const LOST: &str = "faulty_dropped";
+
+/// Open the node. It loses this percentage of the frames that it sends, by the seed.
+pub(crate) fn open(builder: Builder, on: &str, loss: f64, seed: u64) -> Result<Node, OpenError> {
+    if loss == 0.0 {
+        return builder.open(on);
+    }
+    let faults = Faults { seed, drop: loss / 100.0, ..Faults::NONE };
+    builder.open_on(Box::new(Faulty::new(transports::open(on)?, faults)))
+}
+
+/// A percentage of frames to lose.
+pub(crate) fn loss(text: &str) -> Result<f64, String> {
+    let per_cent = text.trim_end_matches('%').parse().ok().filter(|per_cent| (0.0..=50.0).contains(per_cent));
+    per_cent.ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1".to_owned())
+}
 
 /// Whether a line could not be printed.
 static UNPRINTED: AtomicBool = AtomicBool::new(false);

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   total  u64        requests so far, for the line of progress
+//!   lost   u64        frames that this process has lost on purpose
 //!   record 32 bytes   connection u64 | time u64 | kind u32 | first u32 | count u32 | reason u32
 //! ```
 //!
@@ -154,6 +155,11 @@ impl Book {
         self.write(&total.to_le_bytes(), 0);
     }
 
+    /// This many frames were lost on purpose, in all.
+    pub(crate) fn lost(&self, frames: u64) {
+        self.write(&frames.to_le_bytes(), 8);
+    }
+
     fn append(&mut self, connection: u64, kind: Kind, [first, count]: [u32; 2], reason: Option<ReturnReason>) {
         self.put(self.end, Record { connection, time: now(), kind, first, count, reason });
         self.end += RECORD as u64;
@@ -171,8 +177,17 @@ impl Book {
 
 /// The requests that a book counts so far; 0 of one that is not there yet.
 pub(crate) fn total(path: &Path) -> u64 {
+    count(path, 0)
+}
+
+/// The frames that its process has lost on purpose, as far as it has noted them.
+pub(crate) fn lost(path: &Path) -> u64 {
+    count(path, 8)
+}
+
+fn count(path: &Path, at: u64) -> u64 {
     let mut bytes = [0; 8];
-    File::open(path).and_then(|file| file.read_exact_at(&mut bytes, 0)).map_or(0, |()| u64::from_le_bytes(bytes))
+    File::open(path).and_then(|file| file.read_exact_at(&mut bytes, at)).map_or(0, |()| u64::from_le_bytes(bytes))
 }
 
 /// All that a process has noted, in its order; nothing of one that was killed before it began.

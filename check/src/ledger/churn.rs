@@ -113,7 +113,7 @@ impl Churn {
         let (host, keepalive, run) = (None, self.keepalive, self.runs);
         self.runs += 1;
         let (book, name) = (self.path(name), name.to_owned());
-        let place = Place { role, on, book, name, host, run, seed: 0, twice: false, keepalive, patience };
+        let place = Place { role, on, book, name, host, run, seed: 0, twice: false, loss: 0.0, keepalive, patience };
         place.start(Stdio::inherit())
     }
 

@@ -32,6 +32,7 @@ pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
     let (mut peer, mut random) = (Peer::new(place)?, SmallRng::seed_from_u64(place.seed));
     while let Some(node) = open(place, leave)? {
         live(&node, &mut peer, &mut random, leave)?;
+        peer.count_lost(&node);
     }
     Ok(())
 }

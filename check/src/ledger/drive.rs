@@ -40,6 +40,9 @@ pub(crate) struct Plan {
     /// Give a transport up when no client has sent anything for this time and --silence, in seconds
     #[arg(long, default_value_t = 60)]
     standstill: u64,
+    /// Percentage of the frames that each process loses on purpose
+    #[arg(long, default_value = "0", value_parser = crate::program::loss)]
+    loss: f64,
     /// So many faults at least, of each transport
     #[arg(long, default_value_t = 10)]
     faults: u64,
@@ -93,7 +96,7 @@ fn transport(
     stop: &AtomicBool,
 ) -> Result<Tally, Error> {
     let clients = usize::from(plan.clients);
-    let mut players = Players::new(kind, clients, place, seed, plan.twice)?;
+    let mut players = Players::new(kind, clients, place, seed, plan.twice, plan.loss)?;
     players.daemons().chain(0..=clients).try_for_each(|player| players.start(player))?;
     let [pause, silence] = [plan.pause, plan.silence].map(Duration::from_millis);
     let mut faults = Faults::new(SmallRng::seed_from_u64(seed), pause, silence);

@@ -20,6 +20,8 @@ const MAX_TOLD: usize = 2;
 const NOTICED_WITHIN: u64 = 2500;
 /// Milliseconds that may lie between an action of the driver and a process's note of it.
 const SLACK: u64 = 200;
+/// More messages than a connection has under way at its end.
+const MAX_UNDER_WAY: usize = 256;
 /// Stands for the end of a connection that no book has the end of. It leaves room for [`SLACK`].
 const NEVER: u64 = u64::MAX - SLACK;
 
@@ -28,6 +30,7 @@ pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
     let mut connections: HashMap<u64, Connection> = HashMap::new();
     let mut drops = vec![];
     for (at, life) in players.lives.iter().enumerate() {
+        tally.add("lost", book::lost(&life.book) as usize);
         for record in book::read(&life.book)? {
             match record.connection {
                 book::ENDPOINT if life.serves => drops.push(record.time),
@@ -43,7 +46,7 @@ pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
 }
 
 /// Everything that is counted: key and text.
-pub(crate) const ROWS: [(&str, &str); 36] = [
+pub(crate) const ROWS: [(&str, &str); 37] = [
     ("connections", "connections"),
     ("requests", "requests"),
     ("handled", "  handled, once and in order"),
@@ -78,6 +81,7 @@ pub(crate) const ROWS: [(&str, &str); 36] = [
     ("daemon_leaves", "a daemon ended, and the next one went on"),
     ("daemon_stops", "a daemon was stopped for a while"),
     ("daemon_flaps", "a daemon's interface was down"),
+    ("lost", "frames were lost on purpose"),
     ("seconds", "seconds"),
     ("wrong", "wrong"),
 ];
@@ -287,7 +291,22 @@ impl Case<'_> {
         let mut replies_absent = self.connection.flags(&[Kind::ReplyNotDelivered, Kind::ReplyUnknown, Kind::Refused]);
         replies_absent.iter_mut().zip(&self.handled).for_each(|(absent, handled)| *absent |= !handled);
         // What handled requests, and handled replies, may skip. What comes back may skip anything.
-        let requests_absent = self.connection.flags(&[Kind::NotDelivered, Kind::Unknown]);
+        let mut requests_absent = self.connection.flags(&[Kind::NotDelivered, Kind::Unknown]);
+        // A lost message comes back at the end of its connection. A sender that is gone by then notes nothing of it.
+        let is_gone = |left: bool, sender: Option<&Life>| {
+            self.players.loses_frames() && (left || sender.is_some_and(|sender| matches!(sender.end, End::Killed(_))))
+        };
+        let server = self.connection.server.and_then(|server| self.players.lives.get(server));
+        let has_client_left = matches!(self.connection.client_end, Some(SideEnd::Left(_)));
+        for (absent, is_sender_gone) in [
+            (&mut requests_absent, is_gone(has_client_left, self.client)),
+            (&mut replies_absent, is_gone(self.connection.server_left, server)),
+        ] {
+            if is_sender_gone {
+                let under_way = absent.len().saturating_sub(MAX_UNDER_WAY);
+                absent[under_way..].fill(true);
+            }
+        }
         for (kind, may_be_absent) in [
             (Kind::Handled, Some(requests_absent)),
             (Kind::Replied, Some(replies_absent)),
@@ -505,7 +524,7 @@ mod tests {
     fn what_came_back_in_a_silence_is_excused_however_late_the_client_leaves() {
         let directory = tempfile::tempdir().unwrap();
         for (silent_until, wrong) in [(2_000, 0), (400, 1)] {
-            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false).unwrap();
+            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
             let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
             players.lives = vec![life(0), life(1)];
             players.silences = vec![Silence { player: 0, from: 300, to: silent_until }];
@@ -533,7 +552,7 @@ mod tests {
     fn requests_of_a_connection_that_a_dropped_endpoint_never_saw_are_excused() {
         let directory = tempfile::tempdir().unwrap();
         for (dropped, wrong) in [(150, 0), (900, 1)] {
-            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false).unwrap();
+            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
             let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
             players.lives = vec![life(0), life(1)];
             let (mut connection, name) = (Connection::default(), 1 << 32);

@@ -13,6 +13,7 @@ use super::book::{self, Book, Kind};
 use super::process::{ENDPOINT, Place};
 use crate::Error;
 use crate::content::{is_whole, payload, seal};
+use crate::program;
 
 /// Request and reply: connection, number, their seal; a reply's fourth word is the answering process's run.
 pub(super) const WORK: HandlerId = HandlerId(0);
@@ -29,6 +30,8 @@ pub(super) struct Peer {
     served: HashMap<Connection, (u64, Option<Instant>)>,
     /// The name of the next connection.
     next: u64,
+    /// Frames that this process's earlier nodes have lost on purpose.
+    lost: u64,
     /// Changes of members that the program has not seen yet.
     pub(super) members: Vec<(String, MemberChange)>,
 }
@@ -47,7 +50,7 @@ impl Peer {
     pub(super) fn new(place: &Place) -> io::Result<Peer> {
         let (asked, served, members) = (HashMap::new(), HashMap::new(), vec![]);
         let book = Book::create(&place.book)?;
-        Ok(Peer { book, run: place.run, twice: place.twice, asked, served, next: place.run << 32, members })
+        Ok(Peer { book, run: place.run, twice: place.twice, asked, served, next: place.run << 32, lost: 0, members })
     }
 
     pub(super) fn endpoint(node: &Node) -> Result<Endpoint<Peer>, Error> {
@@ -158,6 +161,12 @@ impl Peer {
     /// Whether each request has its reply, has returned, or cannot return any more.
     pub(super) fn is_settled(&self) -> bool {
         self.asked.values().all(|asked| asked.over.is_some() || asked.settled == asked.sent)
+    }
+
+    /// The node closes: note the frames that it has lost on purpose.
+    pub(super) fn count_lost(&mut self, node: &Node) {
+        self.lost += node.counters().get(program::LOST);
+        self.book.lost(self.lost);
     }
 
     /// The endpoint closes: the book notes no message that returns later.

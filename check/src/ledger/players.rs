@@ -94,6 +94,7 @@ pub(crate) struct Players {
     directory: PathBuf,
     seed: u64,
     twice: bool,
+    loss: f64,
     /// The names of the nodes, where all of them ask and answer. No server is started then.
     mesh: Option<Vec<String>>,
     pub(crate) lives: Vec<Life>,
@@ -105,7 +106,14 @@ const LEAVES: Duration = Duration::from_secs(15);
 
 impl Players {
     /// A cable for one client, a switch for several.
-    pub(crate) fn new(kind: Kind, clients: usize, directory: &Path, seed: u64, twice: bool) -> Result<Players, Error> {
+    pub(crate) fn new(
+        kind: Kind,
+        clients: usize,
+        directory: &Path,
+        seed: u64,
+        twice: bool,
+        loss: f64,
+    ) -> Result<Players, Error> {
         let hosts = (0..kind.hosts(clients)).map(|n| Host::new(&format!("host{n}"))).collect::<Result<Vec<_>, _>>()?;
         let (mut ends, mut switch) = (vec![], None);
         if let [server, client] = &hosts[..] {
@@ -134,6 +142,7 @@ impl Players {
             directory,
             seed,
             twice,
+            loss,
             mesh,
             lives,
             silences,
@@ -143,13 +152,17 @@ impl Players {
     /// Players 1 to `count`, each of which asks all others over AF_XDP.
     pub(crate) fn mesh(count: usize, directory: &Path, seed: u64) -> Result<Players, Error> {
         let names = (0..=count).map(|player| format!("m{player}")).collect();
-        Ok(Players { mesh: Some(names), ..Players::new(Kind::Xdp, count, directory, seed, false)? })
+        Ok(Players { mesh: Some(names), ..Players::new(Kind::Xdp, count, directory, seed, false, 0.0)? })
     }
 
     /// The next node of this player has another name.
     pub(crate) fn rename(&mut self, player: usize) {
         let run = self.lives.len();
         self.mesh.iter_mut().for_each(|names| names[player] = format!("m{player}-{run}"));
+    }
+
+    pub(crate) fn loses_frames(&self) -> bool {
+        self.loss > 0.0
     }
 
     /// Server and clients.
@@ -231,6 +244,7 @@ impl Players {
             run: run as u64,
             seed: self.seed.wrapping_add(run as u64),
             twice: self.twice,
+            loss: self.loss,
             keepalive: 20.0,
             // Where a process for each host shares few cores, one may have to wait for long.
             patience: if self.mesh.is_some() { 5.0 } else { 1.5 },

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::Error;
+use crate::program;
 use am_testing::example::Running;
 
 pub(crate) const SERVER: &str = "server";
@@ -57,6 +58,8 @@ pub(crate) struct Place {
     pub(crate) seed: u64,
     /// Call handlers twice, now and then.
     pub(crate) twice: bool,
+    /// The percentage of its frames that it loses.
+    pub(crate) loss: f64,
     /// Seconds after which a silent peer is given up.
     pub(crate) keepalive: f64,
     /// And after how many while something is asked of it.
@@ -117,7 +120,8 @@ pub(crate) fn play(place: &Place, work: fn(&Place, &Leave) -> Result<(), Error>)
 /// Open the node. `None` if the process is told to leave before.
 pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> {
     let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
-    retry(leave, || Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on))
+    let builder = || Node::builder(&place.name).keepalive(keepalive).patience(patience);
+    retry(leave, || program::open(builder(), &place.on, place.loss, place.seed))
 }
 
 /// Open a node or a daemon; an interface that is down, or a predecessor that is not gone yet, are waited for.

@@ -23,5 +23,6 @@ pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
         peer.leave();
         drop(endpoint);
     }
+    peer.count_lost(&node);
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn open(settings: &Settings) -> Result<Client, Error> {
-        let node = settings.builder("alpha")?.open(&settings.on)?;
+        let node = settings.open("alpha", None)?;
         let mut endpoint = node.endpoint::<State>("asks")?;
         endpoint.on_reply(SAME, |state, message| state.ledger.check_echo(&message));
         endpoint.on_reply(SPOILT, |state, message| state.ledger.spoilt(message.word(0)));

@@ -7,6 +7,7 @@
 //! verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after 60 s without a message
 //! verify keep xdp:eth0 seconds=60 patience=2       requests for 60 s, whatever happens to the network; it reconnects
 //! verify both shm:trial                            both in one process
+//! verify both shm:trial loss=1                     1 % of the frames are lost, in each direction
 //! ```
 //!
 //! Each side prints a line of JSON for each phase; `check` adds the sum. The exit code is 0 if all that was sent
@@ -27,13 +28,13 @@ use am_api::{Builder, Node};
 use clap::{Parser, ValueEnum, value_parser};
 
 use crate::Error;
-use crate::program::{end, say};
+use crate::program::{self, end, say};
 
 /// Two nodes that check each other's messages. A setting needs no dashes: step=16
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "verify",
-    override_usage = "verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N]",
+    override_usage = "verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N] [loss=PERCENT]",
     after_help = "  \
   verify serve xdp:eth0                  on one machine
   verify check xdp:eth0 step=16          on the other
@@ -56,6 +57,9 @@ struct Settings {
     /// A peer counts as dead after so many seconds without an answer [default: half of seconds]
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     patience: Option<u64>,
+    /// Percentage of the frames that this side loses on purpose
+    #[arg(long, default_value = "0", value_parser = program::loss)]
+    loss: f64,
     /// How many requests keep has in flight at once
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u64).range(1..))]
     together: u64,
@@ -77,6 +81,13 @@ impl Settings {
     /// The most that one phase may take.
     fn limit(&self) -> Duration {
         Duration::from_secs(self.seconds)
+    }
+
+    /// Open the node of this name, with room for this many frames; `None` for the usual room.
+    fn open(&self, name: &str, room: Option<usize>) -> Result<Node, Error> {
+        let builder = self.builder(name)?;
+        let builder = if let Some(room) = room { builder.receive_frames(room) } else { builder };
+        Ok(program::open(builder, &self.on, self.loss, name.len() as u64)?)
     }
 
     fn builder(&self, name: &str) -> Result<Builder, Error> {

@@ -58,7 +58,7 @@ struct State {
 
 /// Serve until the peer says goodbye. `false` where something arrived wrong.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
-    let node = settings.builder("beta")?.receive_frames(ROOM).open(&settings.on)?;
+    let node = settings.open("beta", Some(ROOM))?;
     let mut main = node.endpoint::<State>(MAIN)?;
     let region = main.register(vec![0; REGION_BYTES], Rights::BOTH);
     if region.id() != REGION {

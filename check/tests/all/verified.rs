@@ -24,8 +24,8 @@ fn number(line: &str, name: &str) -> u64 {
     after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or_else(|_| panic!("{line}"))
 }
 
-fn is_good_over(on: &str) {
-    let (code, line) = said(verify(&["both", on, "step=64"]).output().unwrap());
+fn is_good_over(on: &str, loss: &str) {
+    let (code, line) = said(verify(&["both", on, "step=64", loss]).output().unwrap());
     assert!(code == Some(0) && line.contains("\"good\":true"), "{on}: {line}");
     assert!(number(&line, "sent") > 1000 && number(&line, "bytes") > 1_000_000, "{line}");
     assert_eq!((number(&line, "wrong"), number(&line, "missing")), (0, 0), "{line}");
@@ -33,12 +33,13 @@ fn is_good_over(on: &str) {
 
 #[test]
 fn all_is_good_where_nothing_is_wrong() {
-    is_good_over(&format!("shm:verified-{}", process::id()));
+    is_good_over(&format!("shm:verified-{}", process::id()), "loss=0");
 }
 
 #[test]
 fn and_where_frames_are_lost() {
-    is_good_over("sim:7,loss=0.01");
+    is_good_over("sim:7,loss=0.01", "loss=0");
+    is_good_over(&format!("shm:lossy-{}", process::id()), "loss=1");
 }
 
 #[test]
@@ -85,6 +86,7 @@ fn a_setting_that_makes_no_sense_is_named() {
         ("step=0", "0 is not in 1.."),
         ("together=-1", "invalid value '-1' for '--together"),
         ("speed=1", "unexpected argument '--speed'"),
+        ("loss=51", "from 0 to 50"),
         ("framing=round", "`framing=round`: "),
     ] {
         let (code, line) = said(verify(&["serve", "sim:9", setting]).output().unwrap());

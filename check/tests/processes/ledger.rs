@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 fn ledger(arguments: &[&str]) -> Command {
     let mut ledger = Command::new(env!("CARGO_BIN_EXE_ledger"));
@@ -26,6 +27,22 @@ fn a_handler_that_is_called_twice_is_found() {
     let output = ledger(&[&run[..], &["--twice"]].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("Handled 999 a second time"), "{}", text(&output));
+}
+
+#[test]
+fn frames_that_are_lost_are_sent_again() {
+    let run =
+        ["run", "--json", "--requests", "50000", "--faults", "4", "--pause", "300", "--silence", "300", "--loss", "1"];
+    let output = ledger(&[&run[..], &["shm", "udp"]].concat()).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    for line in lines {
+        // A process that is killed has not noted what it lost.
+        assert!(line["lost"].as_u64() > Some(0) && line["replied"].as_u64() > Some(10_000), "{line}");
+        assert_eq!(line["wrong"], 0, "{said}");
+    }
 }
 
 #[test]

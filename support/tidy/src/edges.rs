@@ -66,8 +66,8 @@ pub const RULES: &[(&str, &[&str])] = &[
             "backends",
         ],
     ),
-    // It names a backend, and starts daemons and programs in network namespaces.
-    ("check", &["active-messages", "am-daemon", "am-testing", "backends", "am-netns"]),
+    // It names a backend, loses frames on purpose, and starts daemons and programs in network namespaces.
+    ("check", &["active-messages", "am-daemon", "am-testing", "am-transport", "backends", "am-netns"]),
     ("support/netns", &[]),
     // What tests of several crates share: whole nodes, daemons, transports that fail.
     ("support/testing", &["active-messages", "am-daemon", "core", "backends", "am-netns"]),
