@@ -19,12 +19,11 @@
 //! has the wire to itself while it is open, and the same loops measure all of them. Ratios are taken within a round.
 //!
 //! The parts are in two libraries: `am-measure` has what measures, `am-papers` the tables of the papers. Here are the
-//! command line, `compare`, `wakeup` and `stress`. Read first: `commands/mod.rs`, then [`am_measure`].
+//! command line, `compare` and `wakeup`. Read first: `commands/mod.rs`, then [`am_measure`].
 #![forbid(unsafe_code)]
 
 mod commands;
 mod compare;
-mod stress;
 mod wakeup;
 
 use std::process::ExitCode;

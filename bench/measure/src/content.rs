@@ -34,7 +34,12 @@ impl Content {
     /// control message on a shared socket.
     pub fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
-        RandomBytes::new(size as u64, 0).fill(&mut bytes);
+        let mut state = mix((size as u64).rotate_left(32) ^ mix(0));
+        for piece in bytes.chunks_mut(8) {
+            state = state.wrapping_add(GOLDEN);
+            let drawn = (state ^ state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            piece.copy_from_slice(&drawn.to_be_bytes()[..piece.len()]);
+        }
         bytes.iter_mut().take(1).for_each(|first| *first = 0);
         Content { bytes, ..Content::default() }
     }
@@ -88,26 +93,6 @@ impl Content {
             self.compared = share * COMPARED_SHARE + mix(share) % COMPARED_SHARE;
         }
         (self.seen, self.at, self.is_wrong) = (self.seen.wrapping_add(1), 0, false);
-    }
-}
-
-/// A stream of bytes that depends on a seed and a number.
-pub struct RandomBytes(u64);
-
-impl RandomBytes {
-    pub fn new(seed: u64, number: u64) -> RandomBytes {
-        RandomBytes(mix(seed.rotate_left(32) ^ mix(number)))
-    }
-
-    pub fn draw(&mut self) -> [u8; 8] {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
-    }
-
-    pub fn fill(&mut self, bytes: &mut [u8]) {
-        for piece in bytes.chunks_mut(8) {
-            piece.copy_from_slice(&self.draw()[..piece.len()]);
-        }
     }
 }
 

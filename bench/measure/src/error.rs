@@ -65,9 +65,9 @@ pub enum Error {
     /// The far side's node is gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
-    /// Not every message arrived exactly once and unchanged.
+    /// Messages arrived with wrong content.
     #[error("{0}")]
-    Stress(String),
+    Changed(String),
     #[error(
         "{wrong} messages of {driver} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
          byte by byte): something between the two sides cuts or changes them, so no figure of this driver is valid; to find \

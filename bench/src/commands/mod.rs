@@ -1,7 +1,6 @@
 //! The command line: a command, its options, and what it runs.
 
 mod measured;
-mod stress;
 
 use std::io::{ErrorKind, Write, stdout};
 
@@ -9,10 +8,8 @@ use clap::error::ErrorKind::InvalidSubcommand;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use measured::{BandwidthArgs, DemoArgs, LatencyArgs, RateArgs};
-pub(crate) use stress::StressArgs;
 
 use crate::compare::{self, CompareArgs};
-use crate::stress as stressing;
 use crate::wakeup::WakeupArgs;
 use am_measure::cores::{Cores, CoresArg};
 use am_measure::deploy::{child, machines};
@@ -50,10 +47,8 @@ EXAMPLES
     am-bench phases --plot phases.svg
     am-bench table2
     am-bench table2 --wire 1gbit
-    am-bench stress
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
-    am-bench stress --hosts udp
   In one process, no root:
     am-bench latency --hosts loopback
     am-bench contention --hosts sim
@@ -69,8 +64,8 @@ EXAMPLES
 
 CHECKS
   The receiver counts the bytes that arrive. It compares the length of every message, all bytes of
-  one message in 16, and of every bulk transfer one byte in 16, others each time. stress compares
-  everything.
+  one message in 16, and of every bulk transfer one byte in 16, others each time. `verify` and
+  `ledger` compare everything.
 
 EXIT CODES
   0    everything was measured
@@ -136,11 +131,6 @@ pub(crate) enum Command {
     /// The round trip of one byte and the bandwidth of Directed Point, active messages, bare frames and the kernel's
     /// sockets on one cable, beside table 2 of the Directed Point paper, as ratios [default: --hosts veth]
     Table2(Table2Args),
-    /// Stress test: messages of all sizes, replies, coalesced messages and transfers, over a wire that loses frames,
-    /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
-    /// all --messages have arrived: there is no --time [default: --hosts veth]
-    #[command(alias = "torture")]
-    Stress(StressArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -149,9 +139,6 @@ pub(crate) enum Command {
     /// The far side of --hosts. Only the near side starts it.
     #[command(hide = true)]
     Far(FarArgs),
-    /// One of the two processes of `stress`, which starts it.
-    #[command(hide = true)]
-    StressChild,
     /// The process of one turn of `compare`, which starts it.
     #[command(hide = true)]
     Turn,
@@ -216,11 +203,9 @@ impl Cli {
             Some(Command::Wakeup(args)) => args.run(watch),
             Some(Command::Phases(args)) => args.run(watch),
             Some(Command::Table2(args)) => args.run(watch),
-            Some(Command::Stress(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),
-            Some(Command::StressChild) => stressing::child(watch),
             Some(Command::Turn) => compare::take_turn(watch),
         }
     }

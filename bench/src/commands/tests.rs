@@ -25,13 +25,10 @@ fn places(line: &str) -> Result<Vec<Topology>, String> {
         Some(Command::Scale(args)) => args.check().map(none),
         Some(Command::Phases(args)) => args.topologies(),
         Some(Command::Table2(args)) => one(args.topology()),
-        Some(Command::Stress(args)) => one(args.here.topology(&args.open)),
         Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
         None if cli.serve => cli.end.transport().map(|_| vec![]),
         None => cli.run(&Watch::default()).map(none),
-        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::StressChild | Command::Turn) => {
-            Ok(vec![])
-        }
+        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn) => Ok(vec![]),
     };
     places.map_err(|error| {
         assert_eq!(error.exit_code(), 2, "{line}: {error}");
@@ -71,8 +68,6 @@ fn places_have_names() {
         ("logp --hosts sim", sim("sim:1,frame=1514")),
         ("logp --peer beta --on xdp:eth1", peer("xdp:eth1")),
         ("phases --size 64,1 --hosts shm", Topology::Processes(LocalTransport::Shm, Some(1500))),
-        ("stress --hosts memif", Topology::Processes(LocalTransport::Memif, None)),
-        ("stress --mtu 3000 --messages 1e6", Topology::Veth(3000)),
     ] {
         assert_eq!(places(line), Ok(vec![expected]), "{line}");
     }
@@ -232,9 +227,6 @@ fn the_parser_refuses_what_a_command_does_not_take() {
         ("phases --size 1M", "up to 65536"),
         ("table2 --hosts shm", "--hosts"),
         ("table2 --driver am", "--driver"),
-        ("stress --hosts sim", "possible values: veth"),
-        ("stress --rounds 2", "--rounds"),
-        ("stress --size 16", "--size"),
         ("latency --hosts veth --rounds 0", "--rounds"),
         ("latency --hosts veth --rounds 1001", "--rounds"),
         ("latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1", "--peer"),
@@ -253,8 +245,6 @@ fn the_parser_refuses_what_a_command_does_not_take() {
         ("bandwidth --loss 51", "--loss"),
         ("bandwidth --sweep --bulk", "--bulk"),
         ("bandwidth --sweep --loss 1", "--loss"),
-        ("stress --loss 100%", "--loss"),
-        ("stress --bytes many", "--bytes"),
     ] {
         let said = parse(line).expect_err(line).to_string();
         assert!(said.contains(named), "{line}: {said}");

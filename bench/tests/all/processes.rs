@@ -51,23 +51,6 @@ fn every_command_goes_over_shared_memory() {
 }
 
 #[test]
-fn stress_leaves_nothing() {
-    for signal in [Signal::SIGINT, Signal::SIGKILL] {
-        let running = start(&[&["stress", "--hosts", "shm", "--messages", "1e8"]]);
-        let pid = running.pid();
-        let mut sides = Vec::new();
-        eventually("two processes", || {
-            sides = running.children();
-            sides.len() == 2 && left(pid) > 0
-        });
-        running.signal(signal);
-        running.end();
-        eventually("the end of both", || sides.iter().all(|side| !is_alive(*side)));
-        assert_eq!(left(pid), 0, "{signal}");
-    }
-}
-
-#[test]
 fn the_table_calls_a_line_a_line() {
     let table = text(&run(&[&["latency", "--hosts", "shm"], QUICK]).stdout);
     assert!(table.contains("times as long as a bare cache line"), "{table}");
@@ -80,15 +63,6 @@ fn the_table_calls_a_line_a_line() {
 fn what_no_side_can_open_is_said_once() {
     let said = text(&run(&[&["rate", "--hosts", "shm", "--driver", "raw"]]).stderr);
     assert_eq!(said, "am-bench: there is no --driver raw over shm: omit it\n");
-}
-
-#[test]
-fn too_few_messages_are_refused_with_the_least() {
-    for (messages, named) in [("0", "at least 4"), ("6", "no multiple of 4")] {
-        let output = run(&[&["stress", "--hosts", "shm", "--messages", messages]]);
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(named), "{said}");
-    }
 }
 
 /// The files of a near side in /dev/shm.

@@ -10,4 +10,3 @@ mod many;
 mod mtus;
 mod peer;
 mod serve;
-mod stress;

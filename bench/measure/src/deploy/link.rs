@@ -12,7 +12,7 @@ use am_wire::frame::ETHERNET_HEADER;
 use nix::ifaddrs::getifaddrs;
 
 use crate::channel::{Channel, Timeouts};
-use crate::deploy::open::{self, Losses, is_interface};
+use crate::deploy::open::{self, is_interface};
 use crate::deploy::processes::{LocalTransport, STAGE};
 use crate::driver::Driver;
 use crate::driver::Row;
@@ -117,7 +117,7 @@ impl NamedLink {
         how: DriverOptions,
         watch: &Watch,
     ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
-        open::open(&self.name()?.to_string(), how, Losses::default(), watch)
+        open::open(&self.name()?.to_string(), how, watch)
     }
 
     /// The interface of bare sockets, what they are called in reports, and what the two sides carry.
@@ -172,7 +172,7 @@ impl NamedLink {
             (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
             (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
             (Row::Buffers | Row::Interpreted, Some(interface), _) => {
-                let transport = open::open_xdp(&interface.name, how, 0)?;
+                let transport = open::open_xdp(&interface.name, how)?;
                 let xdp = transport.mode().attach.name();
                 Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
             }

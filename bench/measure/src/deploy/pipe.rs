@@ -49,16 +49,6 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         })
     }
 
-    /// The next line, if it arrives within this time.
-    pub fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
-        watch.check()?;
-        match self.lines.recv_timeout(within) {
-            Ok(line) => line.map(Some).map_err(not_understood),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::gone()),
-        }
-    }
-
     /// The next line within `patience`; `None` if the other side is gone.
     ///
     /// # Errors

@@ -131,11 +131,11 @@ pub trait Arena {
 /// Add up the tallies of hosts.
 ///
 /// # Errors
-/// [`Error::Stress`] if any message arrived with wrong content.
+/// [`Error::Changed`] if any message arrived with wrong content.
 pub fn check(tallies: &[Tally]) -> Result<(), Error> {
     match tallies.iter().map(|tally| tally.wrong).sum::<u64>() {
         0 => Ok(()),
-        wrong => Err(Error::Stress(format!(
+        wrong => Err(Error::Changed(format!(
             "{wrong} messages arrived with wrong content or length: something between the hosts cuts or changes them"
         ))),
     }

@@ -25,7 +25,7 @@ use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
 use clap::Args;
 
 use am_measure::cores::{Cores, pin};
-use am_measure::deploy::open::{self, Losses};
+use am_measure::deploy::open;
 use am_measure::deploy::sides::Sides;
 use am_measure::driver::Driver;
 use am_measure::drivers::am::facility;
@@ -203,7 +203,7 @@ struct Open {
 
 /// Open a node with a seam between it and its transport: the near side's, or the far side's that rejects `by` this part.
 fn open(on: &str, plan: Plan, far: Option<By>, watch: &Watch) -> Result<Open, Error> {
-    let (inner, xdp) = open::open(on, plan.how, Losses::default(), watch)?;
+    let (inner, xdp) = open::open(on, plan.how, watch)?;
     let (mode, seen) = (inner.caps().mode.clone(), Rc::<Seen>::default());
     let seam = Seam { inner, seen: Rc::clone(&seen), without_program: far == Some(By::Host) };
     let builder = Node::builder(if far.is_some() { "beta" } else { "alpha" });

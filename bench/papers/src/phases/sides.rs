@@ -6,7 +6,7 @@ use am_api::Idle;
 use am_dp::Nid;
 
 use am_measure::cores::pin;
-use am_measure::deploy::open::{self, Losses};
+use am_measure::deploy::open;
 use am_measure::deploy::sides::Sides;
 use am_measure::drivers::am;
 use am_measure::drivers::dp::Vertex;
@@ -67,7 +67,7 @@ fn open(
     shared: &Shared,
     watch: &Watch,
 ) -> Result<Vertex, Error> {
-    let (transport, _) = open::open(&sides.on(side, round), order.how, Losses::default(), watch)?;
+    let (transport, _) = open::open(&sides.on(side, round), order.how, watch)?;
     let node = am::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
     let mut vertex = Vertex::open(node, side, NAMES)?;
     shared.meet(&mut vertex, watch)?;
