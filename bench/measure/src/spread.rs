@@ -36,3 +36,27 @@ pub fn median(of: &[f64]) -> Option<f64> {
     let lower = sorted[(sorted.len() - 1) / 2];
     Some((lower + upper) / 2.0)
 }
+
+/// The sample that this share of the others is below; `None` of nothing.
+pub fn quantile(samples: &[u64], share: f64) -> Option<u64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let at = (sorted.len() as f64 * share) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_quantiles() {
+        assert_eq!(
+            [&[][..], &[3.0], &[9.0, 1.0, 2.0], &[4.0, 1.0, 2.0, 9.0]].map(median),
+            [None, Some(3.0), Some(2.0), Some(3.0)]
+        );
+        let samples: Vec<u64> = (0..100).rev().collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| quantile(&samples, share)), [0, 50, 99, 99].map(Some));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}

@@ -88,6 +88,8 @@ pub struct Row<'a> {
     pub by_round: Vec<f64>,
     /// Messages that never arrived, in all rounds.
     pub lost: u64,
+    /// The share of frames lost on purpose; `None` if no measurement of the run loses any.
+    pub loss: Option<Loss>,
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +119,8 @@ pub fn rows(all: &[Measured]) -> Vec<Row<'_>> {
         let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
         let by_round = rounds.iter().map(|one| one.figure()).collect();
         let lost = rounds.iter().map(|one| one.lost()).sum();
-        rows.push(Row { first, figures: Figures::of(&rounds), by_round, lost });
+        let loss = all.iter().any(|one| one.loss > Loss::NONE).then_some(first.loss);
+        rows.push(Row { first, figures: Figures::of(&rounds), by_round, lost, loss });
     }
     rows.sort_by_key(|row| (row.first.bench.code(), row.first.nth_size));
     rows
@@ -156,10 +159,8 @@ const PAIRS: [(Driver, Driver); 5] = [
 pub struct Ratio {
     pub over: Driver,
     pub under: Driver,
-    /// Of the rounds' ratios.
-    pub median: f64,
-    /// The smallest and the largest of them.
-    pub range: (f64, f64),
+    /// The rounds' ratios.
+    pub ratio: Spread,
 }
 
 impl Ratio {
@@ -180,8 +181,8 @@ pub fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, 
         let (Some(a), Some(b)) = (first(over), first(under)) else { continue };
         if let Some(why) = Mismatch::of((a.layout, a.batching), (b.layout, b.batching)) {
             mismatches.push((over, under, why));
-        } else if let Some((median, range)) = ratio(all, |one| is(one, over), |one| is(one, under)) {
-            ratios.push(Ratio { over, under, median, range });
+        } else if let Some(ratio) = ratio(all, |one| is(one, over), |one| is(one, under)) {
+            ratios.push(Ratio { over, under, ratio });
         }
     }
     (ratios, mismatches)
@@ -193,10 +194,8 @@ pub struct Retained {
     pub driver: Driver,
     pub size: usize,
     pub loss: Loss,
-    /// Of the rounds' ratios of the figure with losses to that without.
-    pub median: f64,
-    /// The smallest and the largest of them.
-    pub range: (f64, f64),
+    /// The rounds' ratios of the figure with losses to that without.
+    pub share: Spread,
 }
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
@@ -209,22 +208,17 @@ pub fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
         }
         let is =
             |one: &Measured, loss| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
-        if let Some((median, range)) = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE)) {
-            retained.push(Retained { driver, size, loss, median, range });
+        if let Some(share) = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE)) {
+            retained.push(Retained { driver, size, loss, share });
         }
     }
     retained
 }
 
-/// The median of the rounds' ratios of two figures, and the smallest and the largest of them.
-fn ratio(
-    all: &[Measured],
-    over: impl Fn(&Measured) -> bool,
-    under: impl Fn(&Measured) -> bool,
-) -> Option<(f64, (f64, f64))> {
+/// The rounds' ratios of two figures.
+fn ratio(all: &[Measured], over: impl Fn(&Measured) -> bool, under: impl Fn(&Measured) -> bool) -> Option<Spread> {
     let other = |round| all.iter().find(|one| one.round == round && under(one));
-    let ratios = all.iter().filter(|one| over(one)).filter_map(|one| Some(one.figure() / other(one.round)?.figure()));
-    Spread::of(ratios).map(|Spread { median, least, most }| (median, (least, most)))
+    Spread::of(all.iter().filter(|one| over(one)).filter_map(|one| Some(one.figure() / other(one.round)?.figure())))
 }
 
 /// A made-up measurement with this figure, in its bench's unit, for tests of reports.
@@ -250,6 +244,17 @@ pub fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, fig
     Measured { round, bench, nth_size, layout, loss, driver, mode, xdp, framing, batching, busy: None, outcome }
 }
 
+/// A made-up measurement of a curve, for tests: a message of this size takes `ns`, in frames of 1000 bytes.
+pub fn streamed(driver: Driver, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
+    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
+    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
+    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
+    let time = Duration::from_nanos(ns * 100);
+    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
+    let (xdp, framing) = (None, "bare");
+    Measured { layout, xdp, framing, outcome, ..measured(Bench::Bandwidth, nth_size, driver, round, 1) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,15 +268,7 @@ mod tests {
         let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
         let retained = retained(&all, Bench::Bandwidth);
         assert_eq!(retained.len(), 1);
-        assert!((retained[0].median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+        assert!((retained[0].share.median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
     }
 
     #[test]
@@ -289,8 +286,8 @@ mod tests {
         let (ratios, _) = compare(&all, Bench::Latency, 0);
         assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
         assert_eq!(ratios[0].name(), "am_over_raw");
-        assert!((ratios[0].median - 1.1).abs() < 1e-3, "{ratios:?}");
-        assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
+        assert!((ratios[0].ratio.median - 1.1).abs() < 1e-3, "{ratios:?}");
+        assert!((ratios[0].ratio.least - 1.05).abs() < 1e-3 && (ratios[0].ratio.most - 1.2).abs() < 1e-3, "{ratios:?}");
     }
 
     /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to
@@ -321,7 +318,7 @@ mod tests {
             measured(Bench::Rate, 0, Driver::Raw, 0, 100),
             measured(Bench::Rate, 0, Driver::Am, 1, 500),
         ];
-        assert_eq!(compare(&all, Bench::Rate, 0).0[0].range, (0.5, 0.5));
+        assert_eq!(compare(&all, Bench::Rate, 0).0[0].ratio, Spread { median: 0.5, least: 0.5, most: 0.5 });
         assert_eq!(compare(&all, Bench::Rate, 1).0, []);
     }
 

@@ -163,7 +163,7 @@ impl Scale {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "\n  share  the slowest and the fastest client, over an equal share\n\n{SIMULATED}\n{}",
+            "  share  the slowest and the fastest client, over an equal share\n\n{SIMULATED}\n{}",
             self.mode
         );
         text

@@ -1,9 +1,10 @@
 //! Time and bandwidth by size, on logarithmic axes. Each curve has its name at its end.
 
-use super::report::{CURVES, rate, short, time};
+use super::report::{CURVES, in_few, rate};
 use super::rows::{Comparison, Row, Turn};
 use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
 use am_measure::error::Error;
+use am_measure::report::columns::Cell;
 
 /// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
 /// choose, on one wire. A peer may be in two plots, as a reference.
@@ -43,8 +44,8 @@ impl Comparison {
         let title = |what: &str| if title.is_empty() { what.to_owned() } else { format!("{title}: {what}") };
         let [time_by_size, rate_by_size] = CURVES.map(|figure| self.curves(rows, figure));
         vec![
-            self.panel(title("one way, half of a round trip"), time_by_size, &time),
-            self.panel(title("bytes a second, one way"), rate_by_size, &rate),
+            self.panel(title("one way, half of a round trip"), time_by_size, &|ns| Cell::Time(ns).print()),
+            self.panel(title("bytes a second, one way"), rate_by_size, &|bytes| rate(bytes).print()),
         ]
     }
 
@@ -68,7 +69,7 @@ impl Comparison {
                 is_log: true,
                 range: (smallest, largest.max(smallest * 2.0)),
                 ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
-                label: &|size| short(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
+                label: &|size| in_few(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
             },
             Axis::decades(values, label),
         ];

@@ -7,28 +7,77 @@ use serde_json::{Map, Value, json};
 
 use super::offload::Offload;
 use super::rows::{Comparison, Figures, Row, Turn};
-use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
-use am_measure::report::words::{rounds, times};
+use am_measure::report::columns::{Cell, Column, bytes, grid, lines, short, summed, table, tenths};
+use am_measure::report::words::rounds;
 use am_measure::spread::Spread;
 
 const NO_FIGURE: &str = "-";
 
-/// A figure of a row: its name in JSON, its value in a turn at the small size, how the table prints it, and whether with
-/// its spread.
-type Figure = (&'static str, fn(&Turn, usize) -> Option<f64>, fn(f64) -> String, bool);
+/// A row, and the comparison that it is part of.
+type Line<'a> = (&'a Comparison, &'a Row);
 
-/// In the order of the columns.
-const FIGURES: [Figure; 6] = [
-    ("p50_ns", |turn, small| turn.of(small, Figures::middle), time, true),
-    ("p99_ns", |turn, small| turn.of(small, |one| one.p99), time, true),
-    ("messages_per_s", |turn, small| turn.of(small, |one| one.messages), |rate| format!("{}/s", metric(rate)), true),
-    ("peak_bytes_per_s", |turn, _| turn.peak(), rate, true),
-    ("n_half_bytes", |turn, _| turn.n_half(), |size| bytes(size.round() as usize), false),
-    ("cpu_ns", |turn, small| turn.of(small, |one| one.cpu), time, false),
-];
+fn columns<'a>() -> [Column<Line<'a>>; 23] {
+    [
+        ("peer", "peer", |(_, row)| Cell::text(row.peer.name)),
+        ("", "what", |(_, row)| Cell::text(row.peer.what)),
+        ("wire", "wire", |(_, row)| Cell::text(row.peer.wire.name())),
+        ("", "transport", |(_, row)| Cell::Json(json!(row.peer.wire.transport()))),
+        (">MTU", "mtu", |(all, row)| {
+            row.peer.wire.mtu(all.settings.mtu).map_or(Cell::Unknown(NO_FIGURE), |mtu| Cell::Count(mtu as u64))
+        }),
+        ("mode", "mode", |(_, row)| Cell::text(row.mode())),
+        ("", "peer_version", |(_, row)| Cell::text(&row.version)),
+        ("", "size", |(all, _)| Cell::Size(all.settings.small())),
+        ("", "batching", |(all, row)| Cell::Json(json!(row.batching(all.settings.small())))),
+        (">p50", "p50_ns", |line| ranged(line, |turn, small| turn.of(small, Figures::middle), Cell::Time)),
+        (">p99", "p99_ns", |line| ranged(line, |turn, small| turn.of(small, |one| one.p99), Cell::Time)),
+        (">messages", "messages_per_s", |line| {
+            ranged(line, |turn, small| turn.of(small, |one| one.messages), |rate| Cell::Rate(rate, "/s"))
+        }),
+        (">peak", "peak_bytes_per_s", |line| ranged(line, |turn, _| turn.peak(), rate)),
+        (">n1/2", "n_half_bytes", |line| figure(line, |turn, _| turn.n_half(), Cell::Bytes, false)),
+        (">CPU", "cpu_ns", |line| figure(line, |turn, small| turn.of(small, |one| one.cpu), Cell::Time, false)),
+        ("", "one_way", |(_, row)| by_size(row, ONE_WAY)),
+        ("", "stream", |(_, row)| by_size(row, STREAM)),
+        ("", "rounds", |(_, row)| Cell::Json(row.turns.iter().map(|(round, _)| *round).collect())),
+        ("", "notes", |(_, row)| Cell::Json(json!(row.peer.notes))),
+        ("", "failures", |(_, row)| Cell::Json(json!(row.reasons()))),
+        (">to am: p50", "", |line| ratio(line, 0)),
+        (">messages", "", |line| ratio(line, 1)),
+        (">bytes", "", |line| ratio(line, 2)),
+    ]
+}
+
+/// A figure of a turn, of messages of this size.
+type Of = fn(&Turn, usize) -> Option<f64>;
+
+/// A figure at the small size: its median and range over the rounds.
+fn figure((all, row): &Line<'_>, of: Of, cell: fn(f64) -> Cell, with_spread: bool) -> Cell {
+    let Some(spread) = row.spread(|turn| of(turn, all.settings.small())) else { return Cell::Unknown(NO_FIGURE) };
+    let mut text = cell(spread.median).print();
+    if with_spread && spread.least < spread.most {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " ±{:.0} %", spread.per_cent());
+    }
+    let [median, least, most] = [spread.median, spread.least, spread.most].map(tenths);
+    Cell::Both(text, json!({ "median": median, "range": [least, most] }))
+}
+
+/// The same; the table shows half of the range.
+fn ranged(line: &Line<'_>, of: Of, cell: fn(f64) -> Cell) -> Cell {
+    figure(line, of, cell, true)
+}
+
+pub(super) fn rate(bytes: f64) -> Cell {
+    Cell::Rate(bytes, "B/s")
+}
+
+fn ratio((all, row): &Line<'_>, nth: usize) -> Cell {
+    all.ratios(row)[nth].1.map_or(Cell::Unknown(NO_FIGURE), Cell::Times)
+}
 
 /// Half of a round trip, and the bytes a second, of one size.
-pub(super) const CURVES: [fn(&Turn, usize) -> Option<f64>; 2] =
+pub(super) const CURVES: [Of; 2] =
     [|turn, size| turn.of(size, Figures::middle), |turn, size| turn.of(size, Figures::bytes)];
 
 /// Figures by size: their names in JSON, and their values.
@@ -43,58 +92,38 @@ const STREAM: &BySize = &[
     ("lost", |one| one.messages.map(|_| one.lost as f64)),
 ];
 
+/// Each size that has such figures, each figure with its median and all rounds.
+fn by_size(row: &Row, figures: &BySize) -> Cell {
+    let of = |size: usize| {
+        let mut all = json!({ "size": size });
+        for (name, figure) in figures {
+            let values = row.by_round(|turn| turn.of(size, figure)).into_iter().map(|(_, value)| value);
+            let values: Vec<f64> = values.map(|value| (value * 10.0).round() / 10.0).collect();
+            if let Some(Spread { median, .. }) = Spread::of(values.iter().copied()) {
+                all[name] = json!({ "median": tenths(median), "by_round": values });
+            }
+        }
+        all.as_object().is_some_and(|all| all.len() > 1).then_some(all)
+    };
+    Cell::Json(row.sizes().into_iter().filter_map(of).collect())
+}
+
 impl Comparison {
+    fn lines(&self) -> Vec<Line<'_>> {
+        self.rows.iter().map(|row| (self, row)).collect()
+    }
+
     pub(super) fn json(&self) -> Vec<Value> {
-        self.rows.iter().map(|row| self.line(row)).chain([self.summary()]).collect()
-    }
-
-    fn line(&self, row: &Row) -> Value {
-        let (small, peer) = (self.settings.small(), row.peer);
-        let mut line = json!({
-            "bench": "compare",
-            "peer": peer.name,
-            "what": peer.what,
-            "wire": peer.wire.name(),
-            "transport": peer.wire.transport(),
-            "mtu": peer.wire.mtu(self.settings.mtu),
-            "mode": row.mode(),
-            "peer_version": row.version,
-            "size": small,
-            "batching": row.batching(small),
-        });
-        for (name, figure, ..) in FIGURES {
-            line[name] =
-                row.spread(|turn| figure(turn, small)).map_or(Value::Null, |Spread { median, least, most }| {
-                    let [median, least, most] = [median, least, most].map(tenths);
-                    json!({"median": median, "range": [least, most]})
-                });
-        }
-        for (name, figures) in [("one_way", ONE_WAY), ("stream", STREAM)] {
-            line[name] = row.sizes().into_iter().filter_map(|size| by_size(row, size, figures)).collect();
-        }
-        line["rounds"] = row.turns.iter().map(|(round, _)| *round).collect();
-        line["notes"] = json!(peer.notes);
-        line["failures"] = json!(row.reasons());
-        line["cores"] = json!([self.settings.cores.near, self.settings.cores.far]);
-        line
-    }
-
-    fn summary(&self) -> Value {
         let beside = |row: &Row| -> Option<(String, Value)> {
-            let short = |ratio: f64| json!((ratio * 1e4).round() / 1e4);
             let ratios = self.ratios(row).into_iter();
             let ratios: Map<_, _> = ratios.filter_map(|(name, ratio)| Some((name.to_owned(), short(ratio?)))).collect();
             (!ratios.is_empty()).then(|| (row.peer.name.to_owned(), Value::Object(ratios)))
         };
-        json!({"summary": {
-            "bench": "compare",
-            "size": self.settings.small(),
-            "rounds": self.settings.amount.rounds,
-            "mtu": self.settings.mtu,
-            "offload": self.offload,
-            "cores": [self.settings.cores.near, self.settings.cores.far],
-            "over_am": self.rows.iter().filter_map(beside).collect::<Map<_, _>>(),
-        }})
+        let summary = json!({
+            "size": self.settings.small(), "rounds": self.settings.amount.rounds, "mtu": self.settings.mtu,
+            "offload": self.offload, "over_am": self.rows.iter().filter_map(beside).collect::<Map<_, _>>(),
+        });
+        summed(lines("compare", &columns(), &self.lines()), "compare", Some(self.settings.cores), false, summary)
     }
 
     pub(super) fn table(&self) -> String {
@@ -106,26 +135,25 @@ impl Comparison {
              {small} B. Medians of {rounds}{}; to am: the median of the rounds' \
              ratios,\nof messages only with equal batches, and of bytes a second of {}\n\n",
             if spread { ", with\nhalf of their range" } else { "" },
-            short(self.settings.largest())
+            in_few(self.settings.largest())
         );
-        let figures = columns(["peer", "wire", ">MTU", "mode", ">p50", ">p99", ">messages", ">peak", ">n1/2", ">CPU"]);
-        let ratios = columns([">to am: p50", ">messages", ">bytes"]);
-        let cells: Vec<_> = self.rows.iter().map(|row| self.cells(row)).collect();
-        align(&[&figures[..], &ratios].concat(), &cells, &mut text);
-        let sizes = self.settings.sizes.iter().map(|size| (short(*size), true));
-        let columns: Vec<(String, bool)> = [("peer".to_owned(), false)].into_iter().chain(sizes).collect();
-        let heads = ["one way by size, half of a round trip: p50", "bytes a second by size, one way"];
-        for ((head, curve), print) in heads.into_iter().zip(CURVES).zip([time, rate]) {
-            let cell = |row: &Row, size: usize| {
-                row.spread(|turn| curve(turn, size)).map_or(NO_FIGURE.to_owned(), |spread| print(spread.median))
+        table(&columns(), &self.lines(), &mut text);
+        let sizes = self.settings.sizes.iter().map(|size| format!(">{}", in_few(*size)));
+        let heads: Vec<String> = ["peer".to_owned()].into_iter().chain(sizes).collect();
+        for (head, (curve, cell)) in [
+            ("one way by size, half of a round trip: p50", (CURVES[0], Cell::Time as fn(f64) -> Cell)),
+            ("bytes a second by size, one way", (CURVES[1], rate)),
+        ] {
+            let of = |row: &Row, size: usize| {
+                row.spread(|turn| curve(turn, size)).map_or(Cell::Unknown(NO_FIGURE), |of| cell(of.median))
             };
-            let cells = |row: &Row| -> Vec<String> {
-                let figures = self.settings.sizes.iter().map(|size| cell(row, *size));
-                [row.peer.name.to_owned()].into_iter().chain(figures).collect()
+            let cells = |row: &Row| {
+                let figures = self.settings.sizes.iter().map(|size| of(row, *size));
+                [Cell::text(row.peer.name)].into_iter().chain(figures).collect()
             };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "\n{head}\n");
-            align(&columns, &self.measured().map(cells).collect::<Vec<_>>(), &mut text);
+            let _ = writeln!(text, "{head}\n");
+            grid(&heads, self.measured().map(cells).collect(), &mut text);
         }
         self.words(&mut text);
         let _ = writeln!(text, "{rounds}, peers taken in turn; {}", self.settings.cores.words());
@@ -143,26 +171,8 @@ impl Comparison {
         format!("veth pair of MTU {}: {offload}", self.settings.mtu)
     }
 
-    fn cells(&self, row: &Row) -> Vec<String> {
-        let (small, peer) = (self.settings.small(), row.peer);
-        let mtu = peer.wire.mtu(self.settings.mtu).map_or(NO_FIGURE.to_owned(), |mtu| mtu.to_string());
-        let mut cells = vec![peer.name.to_owned(), peer.wire.name().to_owned(), mtu, row.mode().to_owned()];
-        for (_, figure, print, with_spread) in FIGURES {
-            cells.push(match row.spread(|turn| figure(turn, small)) {
-                None => NO_FIGURE.to_owned(),
-                Some(spread) if with_spread && spread.least < spread.most => {
-                    format!("{} ±{:.0} %", print(spread.median), spread.per_cent())
-                }
-                Some(spread) => print(spread.median),
-            });
-        }
-        cells.extend(self.ratios(row).map(|(_, ratio)| ratio.map_or(NO_FIGURE.to_owned(), times)));
-        cells
-    }
-
     /// Descriptions, reasons for missing figures, and notes.
     fn words(&self, text: &mut String) {
-        text.push('\n');
         let mut said: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
             let version = if row.version.is_empty() { String::new() } else { format!("; {}", row.version) };
@@ -187,33 +197,8 @@ impl Comparison {
     }
 }
 
-/// The figures of one size, each with its median and all rounds; `None` if there are none.
-fn by_size(row: &Row, size: usize, figures: &BySize) -> Option<Value> {
-    let mut all = json!({"size": size});
-    for (name, figure) in figures {
-        let values = row.by_round(|turn| turn.of(size, figure));
-        let values: Vec<f64> = values.into_iter().map(|(_, value)| tenths(value)).collect();
-        if let Some(Spread { median, .. }) = Spread::of(values.iter().copied()) {
-            all[name] = json!({"median": tenths(median), "by_round": values});
-        }
-    }
-    all.as_object().is_some_and(|all| all.len() > 1).then_some(all)
-}
-
-fn tenths(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
-pub(super) fn time(nanos: f64) -> String {
-    nanoseconds(nanos.round().max(0.0) as u64)
-}
-
-pub(super) fn rate(bytes: f64) -> String {
-    format!("{}B/s", metric(bytes))
-}
-
 /// A size in few characters.
-pub(super) fn short(size: usize) -> String {
+pub(super) fn in_few(size: usize) -> String {
     match size {
         size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
         size if size >= 1 << 10 && size.is_multiple_of(1 << 10) => format!("{} KiB", size >> 10),
@@ -255,7 +240,7 @@ mod tests {
 
     #[test]
     fn sizes_in_few_characters() {
-        assert_eq!([8, 1000, 4096, 1 << 20].map(short), ["8 B", "1000 B", "4 KiB", "1 MiB"]);
+        assert_eq!([8, 1000, 4096, 1 << 20].map(in_few), ["8 B", "1000 B", "4 KiB", "1 MiB"]);
     }
 
     #[test]

@@ -1,76 +1,104 @@
 //! What a report says of each row, once for the table and for the lines of JSON.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value, json};
 
-use super::table::{align, bytes, metric, nanoseconds};
 use super::words::times;
+use crate::cores::Cores;
 
 /// A value: text in the table, and a number in JSON.
 #[derive(Clone, Debug)]
 pub enum Cell {
     /// Empty in the table, and `null` in JSON.
     Nothing,
-    /// Empty in the table, and no field in JSON.
+    /// Empty in the table, and no field in JSON. A column where every row lacks it is left out.
     Absent,
+    /// This text in the table, and `null` in JSON.
+    Unknown(&'static str),
+    /// The same in both.
     Text(String),
+    /// A number of things.
     Count(u64),
+    /// Bytes.
     Size(usize),
+    /// Bytes, as computed.
+    Bytes(f64),
     /// Nanoseconds, as counted.
     Nanos(u64),
     /// Nanoseconds.
     Time(f64),
     /// Nanoseconds that may be negative.
     Micros(f64),
+    /// Fewer than a thousand nanoseconds.
+    Tenths(f64),
     /// An amount a second, and its unit.
     Rate(f64, &'static str),
     /// With two digits after the point.
     Ratio(f64),
     /// With its significant digits.
     Times(f64),
+    /// A share, in per cent in the table.
+    Share(f64),
+    /// The smallest and the largest share.
     Range(f64, f64),
+    /// This text in the table, and this value in JSON.
+    Both(String, Value),
     /// For JSON alone.
     Json(Value),
 }
 
 impl Cell {
+    /// A text.
     pub fn text(text: impl Into<String>) -> Cell {
         Cell::Text(text.into())
     }
 
-    /// A ratio, if there is one.
-    pub fn ratio(ratio: Option<f64>) -> Cell {
-        ratio.map_or(Cell::Nothing, Cell::Ratio)
+    /// A value, if there is one.
+    pub fn of<T>(value: Option<T>, cell: fn(T) -> Cell) -> Cell {
+        value.map_or(Cell::Nothing, cell)
     }
 
-    fn print(self) -> String {
+    /// Where the XDP program runs, if there is one.
+    pub fn xdp(at: Option<&'static str>) -> Cell {
+        at.map_or(Cell::Absent, Cell::text)
+    }
+
+    /// The text in a table.
+    pub fn print(self) -> String {
         match self {
             Cell::Nothing | Cell::Absent => String::new(),
-            Cell::Text(text) => text,
+            Cell::Unknown(text) => text.to_owned(),
+            Cell::Text(text) | Cell::Both(text, _) => text,
             Cell::Count(count) => count.to_string(),
             Cell::Size(size) => bytes(size),
+            Cell::Bytes(size) => bytes(size.max(0.0).round() as usize),
             Cell::Nanos(ns) => nanoseconds(ns),
-            Cell::Time(ns) => nanoseconds(ns as u64),
+            Cell::Time(ns) => nanoseconds(ns.max(0.0).round() as u64),
             Cell::Micros(ns) => format!("{:.2} µs", ns / 1e3),
+            Cell::Tenths(ns) => format!("{ns:.1} ns"),
             Cell::Rate(rate, unit) => format!("{}{unit}", metric(rate)),
             Cell::Ratio(ratio) => format!("{ratio:.2}"),
             Cell::Times(ratio) => times(ratio),
+            Cell::Share(share) => format!("{:.1} %", share * 100.0),
             Cell::Range(least, most) => format!("{least:.2} to {most:.2}"),
             Cell::Json(value) => value.to_string(),
         }
     }
 
-    fn json(self) -> Option<Value> {
+    /// The field; `None` without one.
+    pub fn json(self) -> Option<Value> {
         Some(match self {
             Cell::Absent => return None,
-            Cell::Nothing => Value::Null,
+            Cell::Nothing | Cell::Unknown(_) => Value::Null,
             Cell::Text(text) => json!(text),
             Cell::Count(count) | Cell::Nanos(count) => json!(count),
             Cell::Size(size) => json!(size),
-            Cell::Time(ns) | Cell::Micros(ns) => json!(digits(ns, 10.0)),
+            Cell::Bytes(number) | Cell::Time(number) | Cell::Micros(number) | Cell::Tenths(number) => tenths(number),
             Cell::Rate(rate, _) => json!(rate.round() as u64),
-            Cell::Ratio(ratio) | Cell::Times(ratio) => json!(digits(ratio, 1e4)),
-            Cell::Range(least, most) => json!([least, most].map(|end| digits(end, 1e4))),
-            Cell::Json(value) => value,
+            Cell::Ratio(ratio) | Cell::Times(ratio) | Cell::Share(ratio) => short(ratio),
+            Cell::Range(least, most) => json!([least, most].map(short)),
+            Cell::Json(value) | Cell::Both(_, value) => value,
         })
     }
 }
@@ -79,13 +107,35 @@ impl Cell {
 /// and its value of a row. Without a head it is in JSON alone, without a key in the table alone.
 pub type Column<R> = (&'static str, &'static str, fn(&R) -> Cell);
 
-/// Print the rows as a table.
+/// Print the rows as a table, and an empty line.
 pub fn table<R>(columns: &[Column<R>], rows: &[R], text: &mut String) {
-    let shown = || columns.iter().filter(|(head, ..)| !head.is_empty());
-    let heads: Vec<(&str, bool)> =
-        shown().map(|(head, ..)| head.strip_prefix('>').map_or((*head, false), |head| (head, true))).collect();
-    let cells = |row: &R| shown().map(|(.., of)| of(row).print()).collect();
-    align(&heads, &rows.iter().map(cells).collect::<Vec<_>>(), text);
+    let lacks = |of: &fn(&R) -> Cell| !rows.is_empty() && rows.iter().all(|row| matches!(of(row), Cell::Absent));
+    let shown: Vec<_> = columns.iter().filter(|(head, _, of)| !head.is_empty() && !lacks(of)).collect();
+    let heads: Vec<&str> = shown.iter().map(|(head, ..)| *head).collect();
+    let cells = |row: &R| shown.iter().map(|(.., of)| of(row)).collect();
+    grid(&heads, rows.iter().map(cells).collect(), text);
+}
+
+/// Print cells below heads, and an empty line. A column has the width of its widest cell, and is aligned to the right if its
+/// head begins with `>`.
+pub fn grid<S: AsRef<str>>(heads: &[S], rows: Vec<Vec<Cell>>, text: &mut String) {
+    let heads: Vec<(&str, bool)> = heads
+        .iter()
+        .map(|head| head.as_ref().strip_prefix('>').map_or((head.as_ref(), false), |head| (head, true)))
+        .collect();
+    let mut lines = vec![heads.iter().map(|(head, _)| (*head).to_owned()).collect::<Vec<_>>()];
+    lines.extend(rows.into_iter().map(|row| row.into_iter().map(Cell::print).collect::<Vec<_>>()));
+    let width = |nth: usize| lines.iter().filter_map(|line| line.get(nth)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..heads.len()).map(|nth| width(nth).unwrap_or(0)).collect();
+    for line in &lines {
+        let mut printed = String::new();
+        for ((cell, (_, right)), width) in line.iter().zip(&heads).zip(&widths) {
+            // Writing to a string cannot fail.
+            let _ = if *right { write!(printed, "  {cell:>width$}") } else { write!(printed, "  {cell:<width$}") };
+        }
+        let _ = writeln!(text, "{}", printed.trim_end());
+    }
+    text.push('\n');
 }
 
 /// One object for each row.
@@ -105,10 +155,23 @@ pub fn lines<R>(bench: &str, columns: &[Column<R>], rows: &[R]) -> Vec<Value> {
     rows.iter().map(line).collect()
 }
 
-/// The lines, and a summary of the bench last, which says if the network was simulated.
-pub fn summed(mut lines: Vec<Value>, bench: &str, summary: Value, is_simulated: bool) -> Vec<Value> {
-    let mut all = Map::from_iter([("bench".to_owned(), json!(bench))]);
+/// The lines, and a summary of the bench last. It says if the network was simulated. Both say the cores, if there are any.
+pub fn summed(
+    mut lines: Vec<Value>,
+    bench: &str,
+    cores: Option<Cores>,
+    is_simulated: bool,
+    summary: Value,
+) -> Vec<Value> {
+    let mut all = Map::new();
+    if summary.get("bench").is_none() {
+        all.insert("bench".to_owned(), json!(bench));
+    }
     all.extend(summary.as_object().cloned().unwrap_or_default());
+    if let Some(cores) = cores.map(|cores| json!([cores.near, cores.far])) {
+        lines.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        all.insert("cores".to_owned(), cores);
+    }
     if is_simulated {
         all.insert("simulated".to_owned(), json!(true));
     }
@@ -116,9 +179,44 @@ pub fn summed(mut lines: Vec<Value>, bench: &str, summary: Value, is_simulated: 
     lines
 }
 
-/// Rounds to significant digits.
-pub fn digits(number: f64, scale: f64) -> f64 {
-    (number * scale).round() / scale
+/// Four digits after the point are more than any measurement here knows.
+pub fn short(number: f64) -> Value {
+    json!((number * 1e4).round() / 1e4)
+}
+
+/// With one digit after the point.
+pub fn tenths(number: f64) -> Value {
+    json!((number * 10.0).round() / 10.0)
+}
+
+/// Bytes with their unit.
+pub fn bytes(count: usize) -> String {
+    format!("{count} B")
+}
+
+/// A time with its significant digits.
+pub fn nanoseconds(time: u64) -> String {
+    let micros = time as f64 / 1e3;
+    match time {
+        0..10_000 => format!("{micros:.2} µs"),
+        10_000..1_000_000 => format!("{micros:.1} µs"),
+        _ => format!("{:.1} ms", micros / 1e3),
+    }
+}
+
+/// Three digits and the unit's prefix.
+pub fn metric(number: f64) -> String {
+    let (scaled, prefix) = match number {
+        n if n >= 1e9 => (n / 1e9, "G"),
+        n if n >= 1e6 => (n / 1e6, "M"),
+        n if n >= 1e3 => (n / 1e3, "k"),
+        n => (n, ""),
+    };
+    match scaled {
+        n if n >= 100.0 => format!("{n:.0} {prefix}"),
+        n if n >= 10.0 => format!("{n:.1} {prefix}"),
+        n => format!("{n:.2} {prefix}"),
+    }
 }
 
 #[cfg(test)]
@@ -131,13 +229,19 @@ mod tests {
             ("row", "", |_| Cell::text("one")),
             (">time", "ns.p50", |ns| Cell::Time(*ns)),
             ("", "rate", |ns| Cell::Rate(1e9 / ns, "/s")),
-            (">to pair", "ratio", |_| Cell::ratio(None)),
-            ("", "xdp", |_| Cell::Absent),
+            (">to pair", "ratio", |_| Cell::of(None, Cell::Ratio)),
+            (">loss", "loss", |_| Cell::Absent),
         ];
         let mut text = String::new();
-        table(COLUMNS, &[1234.56], &mut text);
-        assert_eq!(text, "  row     time  to pair\n  one  1.23 µs\n");
-        let expected = json!({ "bench": "a", "ns": { "p50": 1234.6 }, "rate": 810_005, "ratio": null });
-        assert_eq!(lines("a", COLUMNS, &[1234.56]), [expected]);
+        table(COLUMNS, &[1234.4], &mut text);
+        assert_eq!(text, "  row     time  to pair\n  one  1.23 µs\n\n");
+        let expected = json!({ "bench": "a", "ns": { "p50": 1234.4 }, "rate": 810_110, "ratio": null });
+        assert_eq!(lines("a", COLUMNS, &[1234.4]), [expected]);
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!([999, 5_934, 17_420, 2_500_000].map(nanoseconds), ["1.00 µs", "5.93 µs", "17.4 µs", "2.5 ms"]);
+        assert_eq!([0.5, 12.34, 432_100.0, 1.2e9].map(metric), ["0.50 ", "12.3 ", "432 k", "1.20 G"]);
     }
 }

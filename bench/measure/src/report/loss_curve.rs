@@ -2,7 +2,7 @@
 
 use plotters::prelude::SeriesLabelPosition;
 
-use super::table::{bytes, metric};
+use super::columns::{bytes, metric};
 use crate::chart::{self, Axis, COLOURS, Curve, Names, Panel};
 use crate::error::Error;
 use crate::plan::Bench;
@@ -39,9 +39,10 @@ pub fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error> {
     let curves = sizes.iter().zip(COLOURS).map(|(size, colour)| {
         let its: Vec<&Retained> = retained.iter().filter(|retained| retained.size == *size).collect();
         let points: Vec<(f64, f64)> =
-            its.iter().map(|retained| (retained.loss.per_cent(), retained.median.min(1.1))).collect();
-        let bars =
-            its.iter().map(|retained| (retained.loss.per_cent(), retained.range.0.min(1.1), retained.range.1.min(1.1)));
+            its.iter().map(|retained| (retained.loss.per_cent(), retained.share.median.min(1.1))).collect();
+        let bars = its
+            .iter()
+            .map(|retained| (retained.loss.per_cent(), retained.share.least.min(1.1), retained.share.most.min(1.1)));
         Curve { name: name(all, *size), colour, dots: points.clone(), points, bars: bars.collect() }
     });
     let mode = all.first().map_or("", |one| one.mode.as_str());

@@ -1,19 +1,27 @@
 //! The report of the measurements: a table for people, JSON for programs.
 
 pub mod columns;
-mod json;
 mod loss_curve;
-pub mod table;
 pub mod words;
 
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::batching::Batching;
 use crate::cores::Cores;
+use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Measured, MismatchedPair, Ratio, Retained, Row, compare, retained, rows};
+use crate::spread::Spread;
+use crate::stats::{Figures, Measured, MismatchedPair, Rates, Ratio, Retained, Row, compare, retained, rows};
 
+use columns::{Cell, Column, bytes, lines, short, summed, table};
 pub use loss_curve::loss_curve;
+use words::{DISTURBED, MAX_SPREAD, footer, range, rounds, sentence, telling, times, xdp};
 pub use words::{INTRODUCTION, LOOPBACK};
 
+/// Everything that was measured, and the ratios.
 #[derive(Debug)]
 pub struct Report<'a> {
     rows: Vec<Row<'a>>,
@@ -37,6 +45,7 @@ struct Comparison {
 }
 
 impl Report<'_> {
+    /// The report of these measurements.
     pub fn new(all: &[Measured], cores: Cores) -> Report<'_> {
         let rows = rows(all);
         let comparisons = rows.chunk_by(|a, b| (a.first.bench, a.first.nth_size) == (b.first.bench, b.first.nth_size));
@@ -54,5 +63,265 @@ impl Report<'_> {
 
     fn is_simulated(&self) -> bool {
         self.rows.iter().any(|row| words::is_simulated(&row.first.mode))
+    }
+
+    /// The rows of each bench.
+    fn benches(&self) -> impl Iterator<Item = (Bench, &[Row<'_>])> {
+        self.rows.chunk_by(|a, b| a.first.bench == b.first.bench).map(|rows| (rows[0].first.bench, rows))
+    }
+
+    /// One object for each row, and a summary last. The first fields are stable; later ones may grow.
+    pub fn json(&self) -> Vec<Value> {
+        let lines = self.benches().flat_map(|(bench, rows)| lines(bench.name(), &columns(bench), rows)).collect();
+        summed(lines, "", Some(self.cores), self.is_simulated(), self.summary())
+    }
+
+    /// The ratios of the first bench and size by name; then their context, and the same for every size.
+    fn summary(&self) -> Value {
+        let Some(first) = self.comparisons.first() else { return json!({}) };
+        let mut summary = Value::Object(named(&first.ratios));
+        if !self.retained.is_empty() {
+            // The share of the rate that our messages retain at the first size, by loss in per cent.
+            let its = self.retained.iter().filter(|retained| retained.size == first.size);
+            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), short(retained.share.median)));
+            summary["kept"] = Value::Object(by_loss.collect());
+        }
+        summary["bench"] = json!(first.bench);
+        summary["rounds"] = json!(self.rounds);
+        summary["sizes"] = self.comparisons.iter().map(|c| self.comparison(c)).collect();
+        summary
+    }
+
+    fn comparison(&self, Comparison { bench, size, loss, ratios, .. }: &Comparison) -> Value {
+        let mut all = Map::from_iter([("bench".to_owned(), json!(bench)), ("size".to_owned(), json!(size))]);
+        if !self.retained.is_empty() {
+            all.insert("loss".to_owned(), json!(loss.per_cent()));
+        }
+        all.extend(named(ratios));
+        let ends = |spread: &Spread| json!([short(spread.least), short(spread.most)]);
+        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(&r.ratio))).collect();
+        if let Some(retained) = self.retained.iter().find(|retained| (&retained.size, &retained.loss) == (size, loss)) {
+            all.insert("kept".to_owned(), short(retained.share.median));
+            range.insert("kept".to_owned(), ends(&retained.share));
+        }
+        all.insert("range".to_owned(), Value::Object(range));
+        Value::Object(all)
+    }
+
+    /// One table a bench, and the ratios.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        for (bench, rows) in self.benches() {
+            let shared = if rows.iter().any(|row| row.first.batching == Batching::Shared) {
+                "am coalesced"
+            } else {
+                "one message a frame"
+            };
+            // Writing to a string cannot fail.
+            let _ = match bench {
+                // `logp` has a report of its own.
+                Bench::Latency | Bench::LogP => {
+                    writeln!(text, "latency: round trip of a request and its reply of the same size\n")
+                }
+                Bench::Volley => writeln!(text, "volley: round trip of a transfer and one back of the same size\n"),
+                Bench::Bandwidth | Bench::Rate => {
+                    writeln!(text, "{bench}: one way, {shared}, counted by the receiver\n")
+                }
+                Bench::Bulk => writeln!(
+                    text,
+                    "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes\n"
+                ),
+            };
+            table(&columns(bench), rows, &mut text);
+            self.sentences(bench, &mut text);
+        }
+        let measured = format!("{}, drivers taken in turn", rounds(self.rounds));
+        let at = self.rows.iter().find_map(|row| row.first.xdp).map(xdp);
+        let mut ratios = self.comparisons.iter().flat_map(|comparison| &comparison.ratios);
+        let is_disturbed = ratios.any(|ratio| ratio.ratio.most > MAX_SPREAD * ratio.ratio.least);
+        text + &footer(&measured, self.cores, at, self.is_simulated()) + if is_disturbed { DISTURBED } else { "" }
+    }
+
+    /// The name of raw frames in a sentence.
+    fn raw(&self) -> &'static str {
+        match self.rows.iter().map(|row| row.first).find(|row| row.driver == Driver::Raw) {
+            Some(raw) if raw.mode == "kernel" => "a bare socket",
+            // Only AF_XDP's rows say where an XDP program ran.
+            Some(raw) if raw.xdp.is_none() => "bare frames",
+            _ => "raw AF_XDP",
+        }
+    }
+
+    /// The ratios of a bench in words, and an empty line below them.
+    fn sentences(&self, bench: Bench, text: &mut String) {
+        let before = text.len();
+        let of_bench = || self.comparisons.iter().filter(|c| c.bench == bench);
+        let several = of_bench().count() > 1;
+        for comparison in of_bench() {
+            let size = if several { format!("{}: ", bytes(comparison.size)) } else { String::new() };
+            for ratio in telling(bench, &comparison.ratios) {
+                let _ = writeln!(text, "  {size}{} ({})", sentence(bench, ratio, self.raw()), range(&ratio.ratio));
+            }
+            // The ratio of am and udp goes both ways, and needs one line.
+            for (over, under, why) in comparison.mismatches.iter().filter(|(over, ..)| *over == Driver::Am) {
+                let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
+            }
+        }
+        for Retained { driver, size, loss, share } in self.retained.iter().filter(|_| bench != Bench::Latency) {
+            let (kept, size, range) = (times(share.median), bytes(*size), range(share));
+            let _ = writeln!(
+                text,
+                "  {driver} retains {kept} of its rate when {loss} of the frames are lost, at {size} ({range})"
+            );
+        }
+        if text.len() > before {
+            text.push('\n');
+        }
+    }
+}
+
+fn named(ratios: &[Ratio]) -> Map<String, Value> {
+    ratios.iter().map(|ratio| (ratio.name(), short(ratio.ratio.median))).collect()
+}
+
+fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
+    let mut columns: Vec<Column<Row<'a>>> = match bench {
+        Bench::Latency | Bench::Volley | Bench::LogP => vec![
+            ("driver", "via", |row| Cell::text(row.first.driver.name())),
+            ("mode", "mode", |row| Cell::text(&row.first.mode)),
+            ("framing", "framing", |row| Cell::text(row.first.framing)),
+            (">size", "size", |row| Cell::Size(row.first.layout.size)),
+            (">loss", "", |row| row.loss.map_or(Cell::Absent, |loss| Cell::text(loss.to_string()))),
+            (">p50", "rtt_ns.p50", |row| row.quantile(0.5)),
+            (">p99", "rtt_ns.p99", |row| row.quantile(0.99)),
+            (">p99.9", "rtt_ns.p999", |row| row.quantile(0.999)),
+            (">round trips", "n", |row| match &row.figures {
+                Figures::RoundTrips(all) => Cell::Count(all.len()),
+                Figures::Rates(_) => Cell::Absent,
+            }),
+        ],
+        _ => vec![
+            ("driver", "via", |row| Cell::text(row.first.driver.name())),
+            ("mode", "", |row| Cell::text(&row.first.mode)),
+            ("framing", "", |row| Cell::text(row.first.framing)),
+            (">size", "size", |row| Cell::Size(row.first.layout.size)),
+            (">loss", "", |row| row.loss.map_or(Cell::Absent, |loss| Cell::text(loss.to_string()))),
+            (">user bytes", "", |row| row.rate(|rates| Cell::Rate(rates.bytes, "B/s"))),
+            (">messages", "messages_per_s", |row| row.rate(|rates| Cell::Rate(rates.messages, "/s"))),
+            (">frames", "frames_per_s", |row| row.rate(|rates| Cell::Rate(rates.frames, "/s"))),
+            ("", "bytes_per_s", |row| row.rate(|rates| Cell::Rate(rates.bytes, "B/s"))),
+            ("", "mode", |row| Cell::text(&row.first.mode)),
+            ("", "framing", |row| Cell::text(row.first.framing)),
+        ],
+    };
+    columns.extend::<[Column<Row<'a>>; 6]>([
+        // The figure that is compared (p50, bytes or messages a second).
+        ("", "by_round", |row| Cell::Json(json!(row.by_round))),
+        (">lost", "lost", |row| Cell::Count(row.lost)),
+        ("", "batching", |row| Cell::Json(json!(row.first.batching))),
+        ("", "bundles", |row| Cell::Json(json!(row.first.batching == Batching::Shared))),
+        ("", "loss", |row| row.loss.map_or(Cell::Absent, |loss| Cell::Json(json!(loss.per_cent())))),
+        ("", "xdp", |row| Cell::xdp(row.first.xdp)),
+    ]);
+    columns
+}
+
+impl Row<'_> {
+    fn quantile(&self, quantile: f64) -> Cell {
+        match &self.figures {
+            Figures::RoundTrips(all) => Cell::Nanos(all.value_at_quantile(quantile)),
+            Figures::Rates(_) => Cell::Absent,
+        }
+    }
+
+    fn rate(&self, cell: fn(&Rates) -> Cell) -> Cell {
+        match &self.figures {
+            Figures::RoundTrips(_) => Cell::Absent,
+            Figures::Rates(rates) => cell(rates),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::measured;
+
+    const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+    #[test]
+    fn each_row_says_its_loss_where_frames_are_lost() {
+        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Driver::Am, 0, 1_000_000) };
+        let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], CORES).table();
+        let expected = "  driver  mode       framing  size    loss  user bytes  messages    frames  lost
+  am      veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+";
+        assert!(text.contains(expected), "{text}");
+        let text = Report::new(&[with(0, 0)], CORES).table();
+        assert!(!text.contains("loss"), "{text}");
+    }
+
+    #[test]
+    fn rounds_that_differ_too_much_are_said_to() {
+        let table = |worst| {
+            let of = |round, driver, nanos| measured(Bench::Latency, 0, driver, round, nanos);
+            let am = [of(0, Driver::Am, 6_000), of(1, Driver::Am, worst)];
+            let all = [am, [of(0, Driver::Raw, 6_000), of(1, Driver::Raw, 6_000)]].concat();
+            Report::new(&all, CORES).table()
+        };
+        assert!(!table(50_000).contains(DISTURBED) && table(70_000).ends_with(DISTURBED), "{}", table(70_000));
+    }
+
+    #[test]
+    fn a_table_says_everything_and_is_aligned() {
+        let all = [
+            measured(Bench::Latency, 0, Driver::Am, 0, 5_900),
+            measured(Bench::Latency, 0, Driver::Raw, 0, 5_700),
+            measured(Bench::Latency, 0, Driver::Udp, 0, 13_000),
+        ];
+        let text = Report::new(&all, CORES).table();
+        let expected = "\
+latency: round trip of a request and its reply of the same size
+
+  driver  mode       framing  size      p50      p99    p99.9  round trips  lost
+  am      veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
+  raw     veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
+  udp     veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
+
+  am takes 1.04 times as long as raw AF_XDP (rounds: 1.04 to 1.04)
+  kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
+
+one round, drivers taken in turn; both sides pinned: near on core 2, far on core 3
+XDP ran in the kernel's generic receive path: the faster one on a veth of one queue, the slower one on a NIC
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn lines_and_every_pair_that_ran() {
+        let all = [
+            measured(Bench::Latency, 0, Driver::Am, 0, 1040),
+            measured(Bench::Rate, 0, Driver::Am, 0, 400),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 500),
+            measured(Bench::Rate, 0, Driver::Udp, 0, 100),
+        ];
+        let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines[0],
+            r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#.to_owned()
+                + r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10,"by_round":[1040.0],"lost":0,"#
+                + r#""batching":"single","bundles":false,"xdp":"generic","cores":[2,3]}"#
+        );
+        let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;
+        assert!(lines[1].starts_with(&format!(r#"{start}"bytes_per_s":25600,"mode":"veth copy""#)), "{}", lines[1]);
+        assert!(!lines[3].contains("xdp"), "there is none below kernel UDP: {}", lines[3]);
+        let rates = r#"{"bench":"rate","size":64,"am_over_raw":0.8,"am_over_udp":4.0,"udp_over_am":0.25,"#;
+        assert!(
+            lines[4].contains(&format!(r#"{rates}"udp_over_raw":0.2,"range":{{"am_over_raw":[0.8,0.8]"#)),
+            "{}",
+            lines[4]
+        );
     }
 }

@@ -3,6 +3,7 @@
 use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
+use crate::spread::Spread;
 use crate::stats::Ratio;
 
 pub const INTRODUCTION: &str = "\
@@ -28,7 +29,7 @@ pub fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
         Driver::Row(row) => row.name(),
     };
     let (over, under) = (words(ratio.over), words(ratio.under));
-    let times = times(ratio.median);
+    let times = times(ratio.ratio.median);
     match bench {
         Bench::Latency | Bench::Volley | Bench::LogP => format!("{over} takes {times} times as long as {under}"),
         Bench::Bandwidth | Bench::Bulk => format!("{over} moves {times} times the bytes of {under}"),
@@ -82,17 +83,12 @@ pub fn footer(measured: &str, cores: Cores, xdp: Option<&str>, is_simulated: boo
     [xdp, is_simulated.then_some(SIMULATED)].into_iter().flatten().fold(cores, |text, line| text + line + "\n")
 }
 
+/// The smallest and the largest of the rounds' ratios.
+pub fn range(spread: &Spread) -> String {
+    format!("rounds: {} to {}", times(spread.least), times(spread.most))
+}
+
 /// A ratio with its significant digits.
 pub fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_round_is_not_several() {
-        assert_eq!([1, 9].map(rounds), ["one round", "9 rounds"]);
-    }
 }

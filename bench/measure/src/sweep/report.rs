@@ -12,69 +12,88 @@ use crate::chart::{self, Axis, COLOURS, Names, Panel};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
-use crate::report::columns::digits;
-use crate::report::table::{Column, align, bytes, columns, metric, nanoseconds};
+use crate::report::columns::{Cell, Column, grid, lines, metric, short, summed, table, tenths};
 use crate::report::words::{footer, rounds, xdp};
-
 use crate::spread::Spread;
 
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
+/// The lines of JSON: one for each size of each curve.
+fn points<'a>() -> [Column<(&'a Curve, &'a Point)>; 13] {
+    [
+        ("", "via", |(curve, _)| Cell::text(curve.driver.name())),
+        ("", "size", |(_, point)| Cell::Size(point.size)),
+        ("", "messages_per_s", |(_, point)| Cell::Rate(1e9 / point.ns, "")),
+        ("", "frames_per_s", |(_, point)| Cell::Rate(point.frames_per_s, "")),
+        ("", "bytes_per_s", |(_, point)| Cell::Rate(point.rate(), "")),
+        ("", "mode", |(curve, _)| Cell::text(&curve.mode)),
+        ("", "framing", |(curve, _)| Cell::text(curve.framing)),
+        ("", "frames", |(_, point)| Cell::Size(point.frames)),
+        ("", "ns", |(_, point)| Cell::Time(point.ns)),
+        ("", "lost", |(_, point)| Cell::Count(point.lost)),
+        ("", "batching", |(curve, _)| Cell::Json(json!(curve.batching))),
+        ("", "bundles", |(curve, _)| Cell::Json(json!(curve.batching == Batching::Shared))),
+        ("", "xdp", |(curve, _)| Cell::xdp(curve.xdp)),
+    ]
+}
+
+/// The table of figures: one row for each curve.
+const FIGURES: &[Column<Curve>] = &[
+    ("driver", "", |curve| Cell::text(curve.driver.name())),
+    ("mode", "", |curve| Cell::text(&curve.mode)),
+    ("framing", "", |curve| Cell::text(curve.framing)),
+    (">t0", "", Curve::t0),
+    (">r_inf", "", Curve::r_inf),
+    (">n1/2", "", Curve::n_half),
+    (">t0 * r_inf", "", |curve| curve.figure(|model| Cell::Bytes(model.product()))),
+    (">lost", "", |curve| Cell::Count(curve.lost())),
+];
+
 impl Sweep {
+    /// One object for each driver and size, and a summary last.
     pub fn json(&self) -> Vec<Value> {
-        let cores = json!([self.cores.near, self.cores.far]);
-        let lines = self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| line(curve, point, &cores)));
-        lines.chain([json!({ "summary": self.summary(&cores) })]).collect()
+        let rows: Vec<_> =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(move |point| (curve, point))).collect();
+        let name = Bench::Bandwidth.name();
+        summed(lines(name, &points(), &rows), name, Some(self.cores), self.is_simulated(), self.summary())
     }
 
     /// The three figures of each driver by name, such as `am_t0_ns`, and the ratios of those that ran with equal sizes
     /// and batching, such as `am_over_raw_t0`; then how they were found.
-    fn summary(&self, cores: &Value) -> Map<String, Value> {
+    fn summary(&self) -> Value {
         let named = |curve: &Curve| curve.figures().map(|(name, figure)| (format!("{}_{name}", curve.driver), figure));
         let mut summary: Map<String, Value> = self.curves.iter().flat_map(named).collect();
         for under in [Driver::Raw, Driver::Udp] {
             let ratio = |figure: &Figure| {
-                let ratio = digits(self.ratio(Driver::Am, under, figure)?, 1e4);
-                Some((format!("am_over_{under}_{}", figure.name), json!(ratio)))
+                Some((format!("am_over_{under}_{}", figure.name), short(self.ratio(Driver::Am, under, figure)?)))
             };
             summary.extend([T0, R_INF].iter().filter_map(ratio));
         }
-        let context = [("bench", json!(Bench::Bandwidth)), ("sweep", json!(true)), ("rounds", json!(self.rounds))];
+        let fits: Map<_, _> = self.curves.iter().map(|curve| (curve.driver.name().to_owned(), curve.fit())).collect();
+        let context = [("sweep", json!(true)), ("rounds", json!(self.rounds)), ("fits", Value::Object(fits))];
         summary.extend(context.map(|(name, value)| (name.to_owned(), value)));
-        summary.insert("cores".to_owned(), cores.clone());
-        if self.is_simulated() {
-            summary.insert("simulated".to_owned(), json!(true));
-        }
-        let fits = self.curves.iter().map(|curve| (curve.driver.name().to_owned(), fit(curve)));
-        summary.insert("fits".to_owned(), Value::Object(fits.collect()));
-        summary
+        Value::Object(summary)
     }
 
+    /// The curves side by side, and their figures.
     pub fn table(&self) -> String {
         let shared =
             if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am coalesced" } else { "" };
         let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, counted by the receiver\n\n");
-        let curves = self.curves.iter().map(|curve| (curve.driver.name(), true));
-        let curve_columns: Vec<Column> = [("size", true)].into_iter().chain(curves).collect();
+        let drivers = self.curves.iter().map(|curve| format!(">{}", curve.driver));
+        let heads: Vec<String> = [">size".to_owned()].into_iter().chain(drivers).collect();
         let sizes: BTreeSet<usize> =
             self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
         let row = |size: usize| {
             let cell = |curve: &Curve| {
                 let point = curve.points.iter().find(|point| point.size == size);
-                point.map_or(String::new(), |point| format!("{}B/s", metric(point.rate())))
+                Cell::of(point.map(Point::rate), |rate| Cell::Rate(rate, "B/s"))
             };
-            [bytes(size)].into_iter().chain(self.curves.iter().map(cell)).collect()
+            [Cell::Size(size)].into_iter().chain(self.curves.iter().map(cell)).collect()
         };
-        align(&curve_columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), &mut text);
-        text.push('\n');
-        let figures = |curve: &Curve| {
-            let names = [curve.driver.to_string(), curve.mode.clone(), curve.framing.to_owned()];
-            [&names[..], &curve.cells(), &[curve.lost().to_string()]].concat()
-        };
-        let heads = columns(["driver", "mode", "framing", ">t0", ">r_inf", ">n1/2", ">t0 * r_inf", ">lost"]);
-        align(&heads, &self.curves.iter().map(figures).collect::<Vec<_>>(), &mut text);
-        text.push('\n');
+        grid(&heads, sizes.into_iter().map(row).collect(), &mut text);
+        table(FIGURES, &self.curves, &mut text);
         for curve in &self.curves {
             let within: Vec<usize> = curve.sizes(&T0).collect();
             if let (Some(least), Some(most)) = (within.first(), within.last()) {
@@ -130,14 +149,28 @@ impl Sweep {
 }
 
 impl Curve {
-    /// The figures in JSON; null if one could not be found.
-    pub fn figures(&self) -> [(&'static str, Value); 3] {
-        let model = self.model;
-        [
-            ("t0_ns", json!(model.map(|model| tenths(model.t0)))),
-            ("r_inf_bytes_per_s", json!(model.map(|model| model.r_inf.round() as u64))),
-            ("n_half_bytes", json!(model.and_then(|model| model.n_half).map(tenths))),
-        ]
+    fn figure(&self, cell: fn(&Model) -> Cell) -> Cell {
+        self.model.as_ref().map_or(Cell::Unknown("?"), cell)
+    }
+
+    /// The start-up time.
+    pub fn t0(&self) -> Cell {
+        self.figure(|model| Cell::Time(model.t0))
+    }
+
+    /// The bandwidth of infinitely long messages.
+    pub fn r_inf(&self) -> Cell {
+        self.figure(|model| Cell::Rate(model.r_inf, "B/s"))
+    }
+
+    /// The size that reaches half of it.
+    pub fn n_half(&self) -> Cell {
+        self.figure(|model| model.n_half.map_or(Cell::Unknown("none"), Cell::Bytes))
+    }
+
+    fn figures(&self) -> [(&'static str, Value); 3] {
+        [("t0_ns", self.t0()), ("r_inf_bytes_per_s", self.r_inf()), ("n_half_bytes", self.n_half())]
+            .map(|(name, cell)| (name, json!(cell.json())))
     }
 
     /// The smallest and the largest of the rounds.
@@ -153,56 +186,22 @@ impl Curve {
         })
     }
 
-    /// The cells of `t0`, `r_inf`, `n1/2`, and the product of the first two.
-    pub fn cells(&self) -> [String; 4] {
-        let Some(model) = self.model else { return ["?"; 4].map(str::to_owned) };
-        [
-            nanoseconds(model.t0.max(0.0).round() as u64),
-            format!("{}B/s", metric(model.r_inf)),
-            model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)),
-            bytes(model.product().max(0.0).round() as usize),
-        ]
-    }
-
     /// Messages that never arrived, of all sizes and rounds.
     pub fn lost(&self) -> u64 {
         self.points.iter().map(|point| point.lost).sum()
     }
-}
 
-fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
-    let mut line = json!({
-        "bench": Bench::Bandwidth,
-        "via": curve.driver.name(),
-        "size": point.size,
-        "messages_per_s": (1e9 / point.ns).round() as u64,
-        "frames_per_s": point.frames_per_s.round() as u64,
-        "bytes_per_s": point.rate().round() as u64,
-        "mode": curve.mode,
-        "framing": curve.framing,
-        "frames": point.frames,
-        "ns": tenths(point.ns),
-        "lost": point.lost,
-        "batching": curve.batching,
-        "bundles": curve.batching == Batching::Shared,
-        "cores": cores,
-    });
-    if let Some(at) = curve.xdp {
-        line["xdp"] = json!(at);
+    fn fit(&self) -> Value {
+        json!({
+            "mode": self.mode,
+            "framing": self.framing,
+            "t0_times_r_inf_bytes": self.model.map(|model| tenths(model.product())),
+            "t0_from_sizes": self.sizes(&T0).collect::<Vec<_>>(),
+            "r_inf_from_sizes": self.sizes(&R_INF).collect::<Vec<_>>(),
+            "rounds": self.rounds.len(),
+            "range": self.range(),
+        })
     }
-    line
-}
-
-fn fit(curve: &Curve) -> Value {
-    json!({
-        "mode": curve.mode,
-        "framing": curve.framing,
-        "t0_times_r_inf_bytes": curve.model.map(|model| tenths(model.product())),
-        "t0_from_sizes": curve.sizes(&T0).collect::<Vec<_>>(),
-        "r_inf_from_sizes": curve.sizes(&R_INF).collect::<Vec<_>>(),
-        "rounds": curve.rounds.len(),
-        "range": curve.range(),
-    })
 }
 
 /// The next larger number with one digit that is 1, 2 or 5.
@@ -232,8 +231,4 @@ fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
         }
     }
     chart::Curve { name, colour, points, dots, bars: Vec::new() }
-}
-
-fn tenths(number: f64) -> f64 {
-    digits(number, 10.0)
 }

@@ -1,38 +1,9 @@
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::*;
-use crate::loops::throughput::Throughput;
-use crate::loss::Loss;
-use crate::size::MessageLayout;
-use crate::stats::Outcome;
+use crate::stats::{Outcome, streamed};
 
 const CORES: Cores = Cores { near: Some(2), far: Some(3) };
-
-/// A message that takes `ns`, in frames of 1000 bytes.
-fn measured(driver: Driver, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
-    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
-    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
-    let time = Duration::from_nanos(ns * 100);
-    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
-    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
-    let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
-    Measured {
-        round,
-        bench,
-        nth_size,
-        layout,
-        loss: Loss::NONE,
-        driver,
-        mode,
-        xdp: None,
-        framing: "bare",
-        busy: None,
-        batching: Batching::Bursts,
-        outcome,
-    }
-}
 
 /// Two rounds. `am` takes twice as long to start as `raw`; the second round is slower by half.
 fn all() -> Vec<Measured> {
@@ -42,7 +13,7 @@ fn all() -> Vec<Measured> {
         for (driver, start) in [(Driver::Am, 2000), (Driver::Raw, 1000)] {
             for (nth, size) in sizes.into_iter().enumerate() {
                 let ns = start * size.div_ceil(1000) as u64 + size as u64;
-                all.push(measured(driver, round, (nth, size), ns * slow / 2));
+                all.push(streamed(driver, round, (nth, size), ns * slow / 2));
             }
         }
     }
@@ -124,20 +95,6 @@ fn a_round_that_was_interrupted_gives_no_figures() {
     let sweep = Sweep::new(&all, CORES);
     assert!(summary(&sweep)["am_t0_ns"].is_null());
     assert!(sweep.table().contains('?'), "{}", sweep.table());
-}
-
-#[test]
-fn people_get_curves_and_figures() {
-    let text = Sweep::new(&all(), CORES).table();
-    for part in [
-        "size       ",
-        "driver  mode",
-        "n1/2  t0 * r_inf",
-        "am: t0 from the sizes in one frame, 1 to 1000 B",
-        "2 rounds",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use am_measure::cores::Cores;
 use am_measure::driver::Driver;
-use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
+use am_measure::report::columns::{Cell, Column, lines, short, summed, table, tenths};
 use am_measure::report::words::times;
 use am_measure::stats::Measured;
 use am_measure::sweep::{Curve, Point, R_INF, Sweep, T0};
@@ -43,20 +43,15 @@ impl Ablation {
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let cores = json!([self.0.cores.near, self.0.cores.far]);
-        let [t0, r_inf] = self.ratios().map(|ratio| ratio.map(|ratio| digits(ratio, 1e4)));
-        let mut all = lines("ablation", &columns(), &self.rows());
-        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
-        let summary = json!({
-            "whole_over_hybrid_t0": t0, "whole_over_hybrid_r_inf": r_inf, "rounds": self.0.rounds, "cores": cores,
-        });
-        summed(all, "ablation", summary, self.0.is_simulated())
+        let [t0, r_inf] = self.ratios().map(|ratio| ratio.map(short));
+        let summary = json!({ "whole_over_hybrid_t0": t0, "whole_over_hybrid_r_inf": r_inf, "rounds": self.0.rounds });
+        let lines = lines("ablation", &columns(), &self.rows());
+        summed(lines, "ablation", Some(self.0.cores), self.0.is_simulated(), summary)
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
         table(&columns(), &self.rows(), &mut text);
-        text.push('\n');
         if let [Some(t0), Some(r_inf)] = self.ratios() {
             let (t0, r_inf) = (times(t0), times(r_inf));
             // Writing to a string cannot fail.
@@ -66,15 +61,12 @@ impl Ablation {
     }
 }
 
-fn columns<'a>() -> [Column<(&'a Layer, &'a Curve)>; 15] {
+fn columns<'a>() -> [Column<(&'a Layer, &'a Curve)>; 12] {
     [
         ("row", "row", |(layer, _)| Cell::text(layer.1)),
-        (">t0", "", |(_, curve)| Cell::text(&curve.cells()[0])),
-        (">r_inf", "", |(_, curve)| Cell::text(&curve.cells()[1])),
-        (">n1/2", "", |(_, curve)| Cell::text(&curve.cells()[2])),
-        ("", "t0_ns", |(_, curve)| Cell::Json(json!(curve.figures()[0].1))),
-        ("", "r_inf_bytes_per_s", |(_, curve)| Cell::Json(json!(curve.figures()[1].1))),
-        ("", "n_half_bytes", |(_, curve)| Cell::Json(json!(curve.figures()[2].1))),
+        (">t0", "t0_ns", |(_, curve)| curve.t0()),
+        (">r_inf", "r_inf_bytes_per_s", |(_, curve)| curve.r_inf()),
+        (">n1/2", "n_half_bytes", |(_, curve)| curve.n_half()),
         (">lost", "lost", |(_, curve)| Cell::Count(curve.lost())),
         ("mode", "mode", |(_, curve)| Cell::text(&curve.mode)),
         ("", "framing", |(_, curve)| Cell::text(curve.framing)),
@@ -82,9 +74,9 @@ fn columns<'a>() -> [Column<(&'a Layer, &'a Curve)>; 15] {
         ("what it is", "what", |(layer, _)| Cell::text(layer.2)),
         ("", "range", |(_, curve)| Cell::Json(json!(curve.range()))),
         ("", "curve", |(_, curve)| {
-            let point = |point: &Point| json!({ "size": point.size, "ns": digits(point.ns, 10.0) });
+            let point = |point: &Point| json!({ "size": point.size, "ns": tenths(point.ns) });
             Cell::Json(curve.points.iter().map(point).collect())
         }),
-        ("", "xdp", |(_, curve)| curve.xdp.map_or(Cell::Absent, Cell::text)),
+        ("", "xdp", |(_, curve)| Cell::xdp(curve.xdp)),
     ]
 }

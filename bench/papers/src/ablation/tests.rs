@@ -1,15 +1,6 @@
-use std::time::Duration;
-
-use serde_json::Value;
-
 use super::*;
-use am_measure::batching::Batching;
 use am_measure::cores::Cores;
-use am_measure::loops::throughput::Throughput;
-use am_measure::loss::Loss;
-use am_measure::plan::Bench;
-use am_measure::size::MessageLayout;
-use am_measure::stats::{Measured, Outcome};
+use am_measure::stats::{Measured, streamed};
 
 /// Every row in two rounds. Each row takes 100 ns longer to start than the row below; the second round is three times
 /// as slow.
@@ -17,34 +8,9 @@ fn all() -> Vec<Measured> {
     let mut all = Vec::new();
     for (round, slow) in [(0, 1), (1, 3)] {
         for (layer, driver) in layers(&Topology::Veth(1500)).into_iter().enumerate() {
-            for (nth_size, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
-                let frames = usize::div_ceil(size, 1000);
-                let ns = (1000 + 100 * layer) * frames + size;
-                let layout =
-                    MessageLayout { size, pieces: frames, piece: size / frames, frames, full: size % 1000 == 0 };
-                let (messages, time) = (frames as u64 * 100, Duration::from_nanos((ns * slow * 100) as u64));
-                let outcome = Outcome::Throughput(Throughput {
-                    messages,
-                    bytes: messages * layout.piece as u64,
-                    time,
-                    lost: 1,
-                    frames_each: 1.0,
-                });
-                let (bench, mode) = (Bench::Bandwidth, "veth copy".to_owned());
-                all.push(Measured {
-                    round,
-                    bench,
-                    nth_size,
-                    layout,
-                    loss: Loss::NONE,
-                    driver,
-                    mode,
-                    xdp: None,
-                    framing: "bare",
-                    batching: Batching::Bursts,
-                    busy: None,
-                    outcome,
-                });
+            for (nth, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
+                let ns = (1000 + 100 * layer) * usize::div_ceil(size, 1000) + size;
+                all.push(streamed(driver, round, (nth, size), (ns * slow) as u64));
             }
         }
     }
@@ -53,13 +19,9 @@ fn all() -> Vec<Measured> {
 
 const CORES: Cores = Cores { near: Some(2), far: None };
 
-fn objects(ablation: &Ablation) -> Vec<Value> {
-    ablation.json()
-}
-
 #[test]
 fn a_line_for_each_row_from_the_bottom_up_and_the_ratios_last() {
-    let lines = objects(&Ablation::new(&all(), CORES));
+    let lines = Ablation::new(&all(), CORES).json();
     let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
     let expected = ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole", "udp", "tcp"];
     assert_eq!((rows.as_slice(), lines.len()), (&expected[..], 10));
@@ -75,25 +37,10 @@ fn a_line_for_each_row_from_the_bottom_up_and_the_ratios_last() {
 fn rows_that_did_not_run_are_left_out() {
     let some: Vec<Measured> = all().into_iter().filter(|one| IN_MEMORY.contains(&one.driver)).collect();
     let ablation = Ablation::new(&some, CORES);
-    let lines = objects(&ablation);
+    let lines = ablation.json();
     assert_eq!(lines.len(), 4);
     assert!(lines[3]["summary"]["whole_over_hybrid_t0"].is_null(), "{}", lines[3]);
     assert!(!ablation.table().contains("hybrid\n") && !ablation.table().contains("times the t0"));
-}
-
-#[test]
-fn people_get_a_table_with_words() {
-    let text = Ablation::new(&all(), CORES).table();
-    for part in [
-        "row ",
-        "n1/2",
-        "  t0     start-up",
-        "hybrid       2.60 µs",
-        "whole has 1.23 times the t0 of hybrid",
-        "2 rounds",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
 }
 
 /// The far side of another build must not misread them.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{By, Plan, Turn};
 use am_measure::loops::latency::{RoundTrips, round_trips};
-use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
-use am_measure::report::words::{footer, is_simulated, rounds, times, xdp};
+use am_measure::report::columns::{Cell, Column, lines, short, summed, table};
+use am_measure::report::words::{footer, is_simulated, range, rounds, times, xdp};
 use am_measure::spread::Spread;
 
 const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
@@ -44,7 +44,7 @@ fn columns<'a>() -> [Column<Row<'a>>; 9] {
         (">p99.9", "rtt_ns.p999", |row| row.at(0.999)),
         (">round trips", "n", |row| Cell::Count(row.all.len())),
         ("", "by_round", |row| Cell::Json(json!(row.by_round))),
-        ("", "xdp", |row| row.first.xdp.map_or(Cell::Nothing, Cell::text)),
+        ("", "xdp", |row| Cell::of(row.first.xdp, Cell::text)),
     ]
 }
 
@@ -77,28 +77,22 @@ impl Bounced {
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let (ratio, cores) = (self.host_over_program(), json!([self.plan.cores.near, self.plan.cores.far]));
-        let mut all = lines("bounce", &columns(), &self.rows());
-        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        let ratio = self.host_over_program();
         let summary = json!({
-            "host_over_program": ratio.map(|ratio| digits(ratio.median, 1e4)), "size": self.plan.size,
-            "rounds": self.rounds, "range": ratio.map(|ratio| [ratio.least, ratio.most].map(|end| digits(end, 1e4))),
-            "cores": cores,
+            "host_over_program": ratio.map(|ratio| short(ratio.median)), "size": self.plan.size,
+            "rounds": self.rounds, "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
         });
-        summed(all, "bounce", summary, self.is_simulated())
+        let lines = lines("bounce", &columns(), &self.rows());
+        summed(lines, "bounce", Some(self.plan.cores), self.is_simulated(), summary)
     }
 
     pub(crate) fn table(&self) -> String {
         let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
         table(&columns(), &self.rows(), &mut text);
-        text.push('\n');
-        if let Some(Spread { median, least, most }) = self.host_over_program() {
-            let [ratio, least, most] = [median, least, most].map(times);
+        if let Some(ratio) = self.host_over_program() {
+            let (times, range) = (times(ratio.median), range(&ratio));
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "  a reject by the host takes {ratio} times as long as by the program (rounds: {least} to {most})\n"
-            );
+            let _ = writeln!(text, "  a reject by the host takes {times} times as long as by the program ({range})\n");
         }
         let at = self.turns.first().map(|turn| turn.xdp.map_or(NO_PROGRAM, xdp));
         let measured = format!("{}, taken in turn", rounds(self.rounds));

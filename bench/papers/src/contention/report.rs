@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel};
 use am_measure::error::Error;
-use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
-use am_measure::report::table::{bytes, metric, nanoseconds};
+use am_measure::report::columns::{Cell, Column, bytes, lines, metric, nanoseconds, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
 use am_measure::spread::{Spread, median};
 
@@ -119,19 +118,18 @@ impl Contention {
                 line["simulated"] = json!(true);
             }
         }
-        let round = |ratio: Option<f64>| ratio.map(|ratio| digits(ratio, 1e4));
         let verdict = |verdict: &Verdict| {
             json!({
-                "server": verdict.server.name(), "size": verdict.size, "over_peak": round(verdict.over_peak),
-                "share": [digits(verdict.share.0, 1e4), digits(verdict.share.1, 1e4)],
-                "slope_over_gap": round(verdict.slope_over_gap),
+                "server": verdict.server.name(), "size": verdict.size, "over_peak": verdict.over_peak.map(short),
+                "share": [short(verdict.share.0), short(verdict.share.1)],
+                "slope_over_gap": verdict.slope_over_gap.map(short),
             })
         };
         let verdicts: Vec<Value> = self.verdicts(&rows).iter().map(verdict).collect();
-        let over = |size| json!({ "size": size, "ratio": round(self.threads_over_polled(&rows, size)) });
+        let over = |size| json!({ "size": size, "ratio": self.threads_over_polled(&rows, size).map(short) });
         let threads: Vec<Value> = self.order.sizes.iter().map(|size| over(*size)).collect();
         let summary = json!({ "rounds": self.order.rounds, "servers": verdicts, "threads_over_polled": threads });
-        summed(all, "contention", summary, self.is_simulated())
+        summed(all, "contention", None, self.is_simulated(), summary)
     }
 
     /// The peak aggregate of blocking threads over that of polled endpoints.
@@ -169,7 +167,6 @@ impl Contention {
         let rows = self.rows();
         let mut text = "contention: many clients and one server, after AM-II's Figures 7 to 11\n\n".to_owned();
         table(COLUMNS, &rows, &mut text);
-        text.push('\n');
         self.sentences(&rows, &mut text);
         let simulated = if self.is_simulated() { format!("{SIMULATED}\n") } else { String::new() };
         text + "\n" + LEGEND + &format!("{}, {}\n", rounds(self.order.rounds), self.mode) + &simulated
@@ -288,7 +285,7 @@ const COLUMNS: &[Column<Row>] = &[
     (">clients", "clients", |row| Cell::Count(row.clients as u64)),
     (">aggregate", "messages_per_s", |row| Cell::Rate(row.aggregate, "/s")),
     ("", "bytes_per_s", |row| Cell::Rate(row.aggregate * row.size as f64, "B/s")),
-    (">to peak", "over_peak", |row| Cell::ratio(row.over_peak)),
+    (">to peak", "over_peak", |row| Cell::of(row.over_peak, Cell::Ratio)),
     (">a client", "", |row| Cell::Rate(row.mean(), "/s")),
     ("", "client_per_s", |row| {
         Cell::Json(json!([1.0, row.share.0, row.share.1].map(|share| (share * row.mean()).round() as u64)))

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use am_measure::chart::bars::{self, Bar, Group};
 use am_measure::driver::Driver;
 use am_measure::error::Error;
-use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
-use am_measure::report::table::bytes;
+use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table, tenths};
 use am_measure::report::words::{footer, is_simulated, rounds, times};
 
 use super::{Figures, PARAMETERS, Parameter, Row};
@@ -45,26 +44,24 @@ fn columns<'a>() -> [Column<Row<'a>>; 17] {
         ("", "rounds", |row| Cell::Count(row.rounds.len() as u64)),
         (">lost", "lost", |row| Cell::Count(row.lost())),
         ("", "batching", |row| Cell::Json(json!(row.first.batching))),
-        ("", "xdp", |row| row.first.xdp.map_or(Cell::Absent, Cell::text)),
+        ("", "xdp", |row| Cell::xdp(row.first.xdp)),
         ("", "mtu", |row| Cell::Json(json!(row.part.mtu))),
     ]
 }
 
 impl Figures {
     pub(crate) fn json(&self) -> Vec<Value> {
-        let (rows, cores) = (self.rows(), json!([self.cores.near, self.cores.far]));
-        let mut all = lines("logp", &columns(), &rows);
-        all.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        let rows = self.rows();
         let ratios: Vec<Value> = self.ratios(&rows).map(|(over, under)| over.ratios(under)).collect();
         let is_simulated = rows.iter().any(|row| is_simulated(&row.first.mode));
-        summed(all, "logp", json!({ "rounds": self.rounds, "cores": cores, "ratios": ratios }), is_simulated)
+        let summary = json!({ "rounds": self.rounds, "ratios": ratios });
+        summed(lines("logp", &columns(), &rows), "logp", Some(self.cores), is_simulated, summary)
     }
 
     pub(crate) fn table(&self) -> String {
         let rows = self.rows();
         let mut text = "logp: the parameters of the LogP model, after AM-II's Figure 5\n\n".to_owned();
         table(&columns(), &rows, &mut text);
-        text.push('\n');
         for (over, under) in self.ratios(&rows) {
             let [os, g, rtt] = COMPARED.map(|parameter| over.ratio(under, parameter).map_or("?".to_owned(), times));
             let (under, size) = (under.name(), bytes(over.first.layout.size));
@@ -112,7 +109,7 @@ impl Row<'_> {
 
     /// The range of each parameter over the rounds.
     fn ranges(&self) -> Value {
-        let range = |parameter| self.spread(parameter).map(|of| [of.least, of.most].map(|ns| digits(ns, 10.0)));
+        let range = |parameter| self.spread(parameter).map(|of| [of.least, of.most].map(tenths));
         PARAMETERS.map(|parameter| (format!("{}_ns", parameter.0), json!(range(parameter)))).into_iter().collect()
     }
 
@@ -123,7 +120,7 @@ impl Row<'_> {
             "size": self.first.layout.size,
         });
         for parameter in COMPARED {
-            line[parameter.0] = json!(self.ratio(under, parameter).map(|ratio| digits(ratio, 1e4)));
+            line[parameter.0] = json!(self.ratio(under, parameter).map(short));
         }
         line
     }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use am_measure::chart::bars::{self, Bar, Group};
 use am_measure::error::Error;
-use am_measure::report::columns::{Cell, Column, digits, lines, summed, table};
-use am_measure::report::table::bytes;
+use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
 use am_measure::spread::median;
 
@@ -82,7 +81,7 @@ impl Permute {
         let rows = self.rows();
         let ratios = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(Row::ratios);
         let summary = json!({ "rounds": self.order.rounds, "ratios": ratios.collect::<Vec<_>>() });
-        summed(lines("permute", COLUMNS, &rows), "permute", summary, self.is_simulated())
+        summed(lines("permute", COLUMNS, &rows), "permute", None, self.is_simulated(), summary)
     }
 
     pub(crate) fn table(&self) -> String {
@@ -97,7 +96,7 @@ impl Permute {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "\n  a host   bytes of its requests that were answered a second; share: the slowest and the fastest host\n  \
+            "  a host   bytes of its requests that were answered a second; share: the slowest and the fastest host\n  \
              RTT      mean, one request of {} in flight of each host\n  \
              to pair  over two hosts alone; in the paper over the peak of two hosts\n\n{}, {mode}\n",
             bytes(am_measure::hosts::host::WORD_BYTES),
@@ -153,13 +152,13 @@ const COLUMNS: &[Column<Row>] = &[
     (">share", "share", |row| Cell::Range(row.share.0, row.share.1)),
     (">RTT", "rtt_ns", |row| Cell::Time(row.round_trip)),
     (">sent again", "retransmitted", |row| Cell::Count(row.retransmitted)),
-    ("", "oversubscription", |row| row.oversubscription.map_or(Cell::Nothing, Cell::Count)),
+    ("", "oversubscription", |row| Cell::of(row.oversubscription, Cell::Count)),
     ("", "mode", |row| Cell::text(&row.mode)),
     ("", "simulated", |row| if is_simulated(&row.mode) { Cell::Json(Value::Bool(true)) } else { Cell::Absent }),
-    (">a host to pair", "", |row| Cell::ratio(row.bandwidth_ratio)),
-    (">paper", "", |row| Cell::ratio(row.paper().map(|paper| paper.0))),
-    (">RTT to pair", "", |row| Cell::ratio(row.round_trip_ratio)),
-    (">paper", "", |row| Cell::ratio(row.paper().map(|paper| paper.1))),
+    (">a host to pair", "", |row| Cell::of(row.bandwidth_ratio, Cell::Ratio)),
+    (">paper", "", |row| Cell::of(row.paper(), |paper| Cell::Ratio(paper.0))),
+    (">RTT to pair", "", |row| Cell::of(row.round_trip_ratio, Cell::Ratio)),
+    (">paper", "", |row| Cell::of(row.paper(), |paper| Cell::Ratio(paper.1))),
 ];
 
 impl Row {
@@ -174,10 +173,9 @@ impl Row {
     }
 
     fn ratios(&self) -> Value {
-        let ratio = |ratio: Option<f64>| ratio.map(|ratio| digits(ratio, 1e4));
         json!({
             "pattern": self.pattern.name(), "hosts": self.hosts, "oversubscription": self.oversubscription,
-            "host_over_pair": ratio(self.bandwidth_ratio), "rtt_over_pair": ratio(self.round_trip_ratio),
+            "host_over_pair": self.bandwidth_ratio.map(short), "rtt_over_pair": self.round_trip_ratio.map(short),
             "paper": self.paper().map(|(bandwidth, round_trip)| [bandwidth, round_trip]),
         })
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
+use am_measure::spread::quantile;
+
 /// What is assumed of the last cache if the system does not tell.
 const UNKNOWN: usize = 32 << 20;
 /// The least and the most memory that is read to empty it.
@@ -71,7 +73,7 @@ pub(super) fn clock_cost() -> u64 {
         start.elapsed().as_nanos() as u64
     };
     let pairs: Vec<u64> = (0..READINGS).map(pair).collect();
-    super::quantile(&pairs, 0.5).unwrap_or_default()
+    quantile(&pairs, 0.5).unwrap_or_default()
 }
 
 #[cfg(test)]

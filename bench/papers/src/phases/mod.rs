@@ -233,14 +233,6 @@ fn transfer(round: &Sampled) -> Option<f64> {
     Some(of(&round.round_trips)? / 2.0 - work)
 }
 
-/// The sample that this share of the others is below.
-fn quantile(samples: &[u64], share: f64) -> Option<u64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_unstable();
-    let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,12 +261,5 @@ mod tests {
     #[test]
     fn without_samples_there_is_no_transfer() {
         assert_eq!(transfer(&Sampled { send: [vec![], vec![]], ..sampled(1, 1, 1, 1) }), None);
-        assert_eq!(quantile(&[], 0.5), None);
-    }
-
-    #[test]
-    fn quantiles_are_samples() {
-        let samples: Vec<u64> = (0..100).rev().collect();
-        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| quantile(&samples, share)), [0, 50, 99, 99].map(Some));
     }
 }

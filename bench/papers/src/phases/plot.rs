@@ -4,12 +4,12 @@ use plotters::prelude::SeriesLabelPosition;
 
 use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
 use am_measure::error::Error;
-use am_measure::report::table::metric;
-use am_measure::spread::median;
+use am_measure::report::columns::metric;
+use am_measure::spread::{median, quantile};
 
 use super::copies::{self, Kind};
 use super::report::PHASES;
-use super::{Cache, Part, Phases, quantile};
+use super::{Cache, Part, Phases};
 
 /// Pixels of a panel.
 const PANEL: (u32, u32) = (620, 420);

@@ -4,15 +4,14 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use am_measure::report::columns::digits;
-use am_measure::report::table::{align, bytes, columns, metric, nanoseconds};
-use am_measure::report::words::{footer, rounds, times};
-use am_measure::spread::median;
+use am_measure::report::columns::{Cell, Column, grid, lines, summed, table, tenths};
+use am_measure::report::words::{footer, rounds};
+use am_measure::spread::{median, quantile};
 
 use super::calls::{Call, NULL_CALL};
 use super::copies::{self, Kind};
 use super::exchange::Sampled;
-use super::{Cache, Messages, Part, Phases, quantile};
+use super::{Cache, Messages, Part, Phases};
 
 const LEGEND: &str = concat!(
     "  send      the call of write, with its doorbell or system call, until it returns\n",
@@ -36,22 +35,97 @@ pub(super) const PHASES: [Phase; 3] = [
     ("touch", |round, cache| &round.touch[cache as usize]),
 ];
 
+type MessageRow<'a> = (&'a Part, &'a Messages);
+
+fn message_columns<'a>() -> [Column<MessageRow<'a>>; 27] {
+    use Cache::{Cold, Warm};
+    const SEND: Phase = PHASES[0];
+    const RECEIVE: Phase = PHASES[1];
+    const TOUCH: Phase = PHASES[2];
+    [
+        ("", "part", |_| Cell::text("message")),
+        (">size", "size", |(_, of)| Cell::Size(of.size)),
+        ("", "mode", |(part, _)| Cell::text(&part.mode)),
+        ("", "transport", |(part, _)| Cell::text(part.transport)),
+        ("", "mtu", |(part, _)| Cell::Count(part.mtu.into())),
+        (">send", "", |(_, of)| of.at(SEND, Warm, 0.5)),
+        (">p99", "", |(_, of)| of.at(SEND, Warm, 0.99)),
+        (">cold", "", |(_, of)| of.at(SEND, Cold, 0.5)),
+        (">p99", "", |(_, of)| of.at(SEND, Cold, 0.99)),
+        (">transfer", "transfer_ns", |(_, of)| Cell::of(of.transfer(), |of| Cell::Micros(of.median))),
+        ("", "transfer_range_ns", |(_, of)| {
+            Cell::of(of.transfer(), |of| Cell::Json(json!([of.least, of.most].map(tenths))))
+        }),
+        (">receive", "", |(_, of)| of.at(RECEIVE, Warm, 0.5)),
+        (">p99", "", |(_, of)| of.at(RECEIVE, Warm, 0.99)),
+        (">cold", "", |(_, of)| of.at(RECEIVE, Cold, 0.5)),
+        (">p99", "", |(_, of)| of.at(RECEIVE, Cold, 0.99)),
+        (">touch", "", |(_, of)| of.at(TOUCH, Warm, 0.5)),
+        (">cold", "", |(_, of)| of.at(TOUCH, Cold, 0.5)),
+        (">rtt", "", |(_, of)| Cell::of(quantile(&of.round_trips(), 0.5), Cell::Nanos)),
+        (">p99", "", |(_, of)| Cell::of(quantile(&of.round_trips(), 0.99), Cell::Nanos)),
+        ("", "send_ns.warm", |(_, of)| of.quantiles(SEND, Warm)),
+        ("", "send_ns.cold", |(_, of)| of.quantiles(SEND, Cold)),
+        ("", "receive_ns.warm", |(_, of)| of.quantiles(RECEIVE, Warm)),
+        ("", "receive_ns.cold", |(_, of)| of.quantiles(RECEIVE, Cold)),
+        ("", "touch_ns.warm", |(_, of)| of.quantiles(TOUCH, Warm)),
+        ("", "touch_ns.cold", |(_, of)| of.quantiles(TOUCH, Cold)),
+        ("", "rtt_ns", |(_, of)| quantiles(&of.round_trips())),
+        ("", "late", |(_, of)| Cell::Count(of.rounds.iter().map(|round| round.late).sum())),
+    ]
+}
+
+const COPY_COLUMNS: &[Column<(Kind, usize, Vec<f64>)>] = &[
+    ("", "part", |_| Cell::text("copy")),
+    ("", "kind", |(kind, ..)| Cell::text(kind.key())),
+    ("", "size", |(_, size, _)| Cell::Size(*size)),
+    ("", "bytes_per_s.p50", |(.., rates)| rate(median(rates))),
+    ("", "bytes_per_s.p1", |(.., rates)| rate(slowest(rates))),
+    ("", "n", |(.., rates)| Cell::Size(rates.len())),
+    ("", "transport", |_| Cell::text("memory")),
+];
+
+fn call_columns<'a>() -> [Column<(&'a Part, &'a Call)>; 9] {
+    [
+        ("", "part", |_| Cell::text("call")),
+        ("call", "call", |(_, call)| Cell::text(call.name)),
+        ("over", "transport", |(part, _)| Cell::text(part.transport)),
+        (">p50", "ns.p50", |(_, call)| Cell::Tenths(call.quantile(0.5))),
+        (">p99", "ns.p99", |(_, call)| Cell::Tenths(call.quantile(0.99))),
+        (">times getppid", "over_getppid", |(part, call)| Cell::of(part.over_null(call), Cell::Times)),
+        ("", "n", |(_, call)| Cell::Size(call.times.len())),
+        ("", "mtu", |(part, _)| Cell::Count(part.mtu.into())),
+        ("", "mode", |(part, _)| Cell::text(&part.mode)),
+    ]
+}
+
+fn rate(rate: Option<f64>) -> Cell {
+    Cell::of(rate, |rate| Cell::Rate(rate, "B/s"))
+}
+
 impl Phases {
     pub(crate) fn table(&self) -> String {
         let mut text =
-            "phases: a message of Directed Point, its send, transfer and receive phase measured apart\n".to_owned();
+            "phases: a message of Directed Point, its send, transfer and receive phase measured apart\n\n".to_owned();
         for part in &self.parts {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "\nover {}, {}, frames of {} B\n", part.transport, part.mode, part.mtu);
-            part.table(&mut text);
+            let _ = writeln!(text, "over {}, {}, frames of {} B\n", part.transport, part.mode, part.mtu);
+            table(&message_columns(), &part.rows(), &mut text);
         }
-        text = text + "\n" + LEGEND;
+        text += LEGEND;
         text += "\nmemory copies, bytes a second: the median, and the slowest one in a hundred\n\n";
-        self.copies_table(&mut text);
-        text += "\nthe calls' own cost, in batches of 64\n\n";
-        self.calls_table(&mut text);
+        let kinds = Kind::ALL.iter().flat_map(|kind| [format!(">{}", kind.name()), ">slowest".to_owned()]);
+        let heads: Vec<String> = [">size".to_owned()].into_iter().chain(kinds).collect();
+        let row = |size: usize| {
+            let rates = |kind: &Kind| self.copies.of(*kind, size);
+            let cells = Kind::ALL.iter().map(rates).flat_map(|rates| [rate(median(rates)), rate(slowest(rates))]);
+            [Cell::Size(size)].into_iter().chain(cells).collect()
+        };
+        grid(&heads, copies::SIZES.map(row).into(), &mut text);
+        text += "the calls' own cost, in batches of 64\n\n";
+        table(&call_columns(), &self.calls(), &mut text);
         let caches = format!(
-            "\nthe last cache has {} MiB, to make a call cold {} MiB are read; the clock's own cost is subtracted\n",
+            "the last cache has {} MiB, to make a call cold {} MiB are read; the clock's own cost is subtracted\n",
             self.caches.last >> 20,
             self.caches.evicting >> 20
         );
@@ -59,123 +133,49 @@ impl Phases {
         text + &caches + &footer(&measured, self.cores, None, false)
     }
 
-    fn copies_table(&self, text: &mut String) {
-        let mut heads = vec![("size", true)];
-        heads.extend(Kind::ALL.iter().flat_map(|kind| [(kind.name(), true), ("slowest", true)]));
-        let row = |size: usize| {
-            let cells = Kind::ALL.iter().flat_map(|kind| {
-                let rates = self.copies.of(*kind, size);
-                [median(rates), slowest(rates)]
-                    .map(|rate| rate.map_or(String::new(), |rate| format!("{}B/s", metric(rate))))
-            });
-            [bytes(size)].into_iter().chain(cells).collect()
-        };
-        align(&heads, &copies::SIZES.into_iter().map(row).collect::<Vec<_>>(), text);
-    }
-
-    fn calls_table(&self, text: &mut String) {
-        let heads = columns(["call", "over", ">p50", ">p99", ">times getppid"]);
-        let rows = self.parts.iter().flat_map(|part| {
-            part.calls.iter().map(|call| {
-                let [p50, p99] = [0.5, 0.99].map(|share| format!("{:.1} ns", call.quantile(share)));
-                let ratio = part.over_null(call).map_or(String::new(), times);
-                vec![call.name.to_owned(), part.transport.to_owned(), p50, p99, ratio]
-            })
-        });
-        align(&heads, &rows.collect::<Vec<_>>(), text);
+    fn calls(&self) -> Vec<(&Part, &Call)> {
+        self.parts.iter().flat_map(|part| part.calls.iter().map(move |call| (part, call))).collect()
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let cores = json!([self.cores.near, self.cores.far]);
-        let messages = self.parts.iter().flat_map(|part| part.messages.iter().map(|of| of.line(part)));
-        let copies = self.copies.batches.iter().map(|(kind, size, rates)| {
-            let rates_of = json!({ "p50": median(rates).map(f64::round), "p1": slowest(rates).map(f64::round) });
-            json!({ "bench": "phases", "part": "copy", "kind": kind.key(), "size": size, "bytes_per_s": rates_of,
-                "n": rates.len(), "transport": "memory" })
-        });
-        let calls = self.parts.iter().flat_map(|part| part.calls.iter().map(|call| part.call_line(call)));
-        let mut lines: Vec<Value> = messages.chain(copies).chain(calls).collect();
-        lines.iter_mut().for_each(|line| line["cores"] = cores.clone());
+        let messages: Vec<MessageRow<'_>> = self.parts.iter().flat_map(Part::rows).collect();
+        let mut all = lines("phases", &message_columns(), &messages);
+        all.extend(lines("phases", COPY_COLUMNS, &self.copies.batches));
+        all.extend(lines("phases", &call_columns(), &self.calls()));
         let summary = json!({
-            "bench": "phases", "rounds": self.rounds, "cores": cores, "last_cache_bytes": self.caches.last,
-            "evicting_bytes": self.caches.evicting,
+            "rounds": self.rounds, "last_cache_bytes": self.caches.last, "evicting_bytes": self.caches.evicting,
         });
-        lines.push(json!({ "summary": summary }));
-        lines
+        summed(all, "phases", Some(self.cores), false, summary)
     }
 }
 
 impl Part {
-    fn table(&self, text: &mut String) {
-        let heads = columns([
-            ">size",
-            ">send",
-            ">p99",
-            ">cold",
-            ">p99",
-            ">transfer",
-            ">receive",
-            ">p99",
-            ">cold",
-            ">p99",
-            ">touch",
-            ">cold",
-            ">rtt",
-            ">p99",
-        ]);
-        let row = |messages: &Messages| {
-            let cell = |phase: Phase, cache, share| {
-                let all = messages.all(|round| phase.1(round, cache));
-                quantile(&all, share).map_or(String::new(), nanoseconds)
-            };
-            let four =
-                |phase| Cache::BOTH.into_iter().flat_map(move |cache| [(phase, cache, 0.5), (phase, cache, 0.99)]);
-            let mut cells = vec![bytes(messages.size)];
-            cells.extend(four(PHASES[0]).map(|(phase, cache, share)| cell(phase, cache, share)));
-            let transfer = messages.transfer().map(|of| format!("{:.2} µs", of.median / 1e3));
-            cells.push(transfer.unwrap_or_default());
-            cells.extend(four(PHASES[1]).map(|(phase, cache, share)| cell(phase, cache, share)));
-            cells.extend(Cache::BOTH.map(|cache| cell(PHASES[2], cache, 0.5)));
-            let trips = messages.all(|round| &round.round_trips);
-            cells.extend([0.5, 0.99].map(|share| quantile(&trips, share).map_or(String::new(), nanoseconds)));
-            cells
-        };
-        align(&heads, &self.messages.iter().map(row).collect::<Vec<_>>(), text);
+    fn rows(&self) -> Vec<MessageRow<'_>> {
+        self.messages.iter().map(|messages| (self, messages)).collect()
     }
 
     fn over_null(&self, call: &Call) -> Option<f64> {
         let null = self.calls.iter().find(|call| call.name == NULL_CALL)?.quantile(0.5);
         (null > 0.0).then(|| call.quantile(0.5) / null)
     }
-
-    fn call_line(&self, call: &Call) -> Value {
-        json!({
-            "bench": "phases", "part": "call", "call": call.name,
-            "ns": { "p50": digits(call.quantile(0.5), 10.0), "p99": digits(call.quantile(0.99), 10.0) },
-            "over_getppid": self.over_null(call).map(|ratio| digits(ratio, 1e4)), "n": call.times.len(),
-            "transport": self.transport, "mtu": self.mtu, "mode": self.mode,
-        })
-    }
 }
 
 impl Messages {
-    fn line(&self, part: &Part) -> Value {
-        let quantiles =
-            |all: Vec<u64>| json!({ "p50": quantile(&all, 0.5), "p99": quantile(&all, 0.99), "n": all.len() });
-        let mut line = json!({ "bench": "phases", "part": "message", "size": self.size, "mode": part.mode, "transport": part.transport,
-            "mtu": part.mtu });
-        for (name, of) in PHASES {
-            for cache in Cache::BOTH {
-                line[format!("{name}_ns")][cache.name()] = quantiles(self.all(|round| of(round, cache)));
-            }
-        }
-        let transfer = self.transfer();
-        line["transfer_ns"] = json!(transfer.map(|of| digits(of.median, 10.0)));
-        line["transfer_range_ns"] = json!(transfer.map(|of| [of.least, of.most].map(|ns| digits(ns, 10.0))));
-        line["rtt_ns"] = quantiles(self.all(|round| &round.round_trips));
-        line["late"] = json!(self.rounds.iter().map(|round| round.late).sum::<u64>());
-        line
+    fn at(&self, (_, of): Phase, cache: Cache, share: f64) -> Cell {
+        Cell::of(quantile(&self.all(|round| of(round, cache)), share), Cell::Nanos)
     }
+
+    fn quantiles(&self, (_, of): Phase, cache: Cache) -> Cell {
+        quantiles(&self.all(|round| of(round, cache)))
+    }
+
+    fn round_trips(&self) -> Vec<u64> {
+        self.all(|round| &round.round_trips)
+    }
+}
+
+fn quantiles(all: &[u64]) -> Cell {
+    Cell::Json(json!({ "p50": quantile(all, 0.5), "p99": quantile(all, 0.99), "n": all.len() }))
 }
 
 impl Call {
@@ -219,7 +219,7 @@ pub(super) mod tests {
         assert_eq!(first["send_ns"]["warm"], json!({ "p50": 1200, "p99": 1200, "n": 6 }));
         assert_eq!(first["receive_ns"]["cold"]["p50"], json!(2000));
         assert_eq!((&first["transfer_ns"], &first["transfer_range_ns"]), (&json!(1400.0), &json!([1400.0, 1400.0])));
-        assert_eq!(lines[2]["bytes_per_s"]["p1"], json!(3e8));
+        assert_eq!(lines[2]["bytes_per_s"]["p1"], json!(300_000_000));
         assert_eq!(lines[6]["over_getppid"], json!(0.25));
         assert_eq!(lines[7]["summary"]["evicting_bytes"], json!(64 << 20));
     }

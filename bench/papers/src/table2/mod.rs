@@ -4,7 +4,6 @@
 //!
 //! Every row hands over one message with each call, as the paper's programs did. One row has bare frames in bursts.
 
-mod paper;
 mod report;
 
 use clap::Args;
@@ -155,12 +154,6 @@ impl Table2 {
     /// The rounds' ratios of two rows' figures.
     fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Option<Spread> {
         Spread::of_ratios(&self.by_round(bench, over), &self.by_round(bench, under))
-    }
-
-    /// The wire's share that this many bytes a second are: of its rate, and of the payload that full frames carry.
-    fn of_wire(&self, bytes_per_s: f64) -> Option<[f64; 2]> {
-        let (wire, mtu) = self.wire.zip(self.mtu)?;
-        Some([wire.bytes_per_s(), wire.max_payload_per_s(mtu)].map(|most| bytes_per_s / most))
     }
 
     fn rounds(&self) -> usize {

@@ -6,16 +6,14 @@ use serde_json::{Value, json};
 
 use am_measure::driver::Driver;
 use am_measure::loops::latency::{RoundTrips, round_trips};
-use am_measure::plan::Bench::{Bandwidth, Latency};
-use am_measure::report::columns::digits;
-use am_measure::report::table::{align, columns, metric, nanoseconds};
-use am_measure::report::words::{footer, rounds, times, xdp};
+use am_measure::plan::Bench::{self, Bandwidth, Latency};
+use am_measure::report::columns::{Cell, Column, lines, metric, short, summed, table};
+use am_measure::report::words::{footer, range, rounds, times, xdp};
 use am_measure::spread::Spread;
-use am_measure::stats::Outcome;
+use am_measure::stats::{Measured, Outcome};
 use am_measure::wire::WireRate;
 
-use super::paper::{PaperRow, ROWS};
-use super::{GATES, Gate, LINES, Line, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
+use super::{GATES, Gate, LINES, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
 
 /// What the columns are. docs/measuring.md has more.
 const LEGEND: &str = concat!(
@@ -25,208 +23,188 @@ const LEGEND: &str = concat!(
 );
 const WIRE_LEGEND: &str = "  of rate, of payload             this row's bandwidth over the rate of the wire, and over the payload that it carries\n";
 
-/// The shares of a wire stand beside the bandwidth.
-const OF_WIRE_AT: usize = 6;
+/// A row of ours.
+struct Row<'a> {
+    of: &'a Table2,
+    driver: Driver,
+    name: &'static str,
+    first: &'a Measured,
+    round_trips: RoundTrips,
+    bandwidth: Option<Spread>,
+}
 
-/// The ratios of a row: the name in JSON, the bench, the rows over and under; `None` stands for the row itself.
-type Ratio = (&'static str, am_measure::plan::Bench, Option<Driver>, Option<Driver>);
+fn columns<'a>() -> [Column<Row<'a>>; 24] {
+    [
+        ("", "via", |row| Cell::text(row.driver.name())),
+        ("row", "row", |row| Cell::text(row.name)),
+        ("", "mode", |row| {
+            let mode = &row.first.mode;
+            Cell::text(row.of.wire.map_or(mode.clone(), |wire| format!("{mode}, bridge, tbf {wire}")))
+        }),
+        ("", "framing", |row| Cell::text(row.first.framing)),
+        ("", "batching", |row| Cell::Json(json!(row.first.batching))),
+        ("", "bandwidth_size", |row| Cell::Size(row.first.layout.size)),
+        ("", "transport", |row| match row.driver {
+            Driver::Udp => Cell::text("udp"),
+            driver if driver.is_kernel() => Cell::text("tcp"),
+            _ => Cell::Absent,
+        }),
+        ("", "rtt_size", |_| Cell::Size(1)),
+        (">rtt p50", "rtt_ns.p50", |row| Cell::Nanos(row.round_trips.value_at_quantile(0.5))),
+        (">p99", "rtt_ns.p99", |row| Cell::Nanos(row.round_trips.value_at_quantile(0.99))),
+        ("", "rtt_ns.p99_9", |row| Cell::Nanos(row.round_trips.value_at_quantile(0.999))),
+        ("", "n", |row| Cell::Count(row.round_trips.len())),
+        (">tcp/it", "rtt_tcp_over", |row| row.under(TCP)),
+        (">sleeping/it", "rtt_tcp_sleeping_over", |row| row.under(TCP_SLEEPING)),
+        (">bandwidth", "bytes_per_s", |row| Cell::of(row.bandwidth, |of| Cell::Rate(of.median, "B/s"))),
+        ("", "bytes_per_s_range", |row| {
+            Cell::of(row.bandwidth, |of| Cell::Json(json!([of.least.round(), of.most.round()])))
+        }),
+        (">of rate", "of_rate", |row| row.of_wire(|wire, _| wire.bytes_per_s())),
+        (">of payload", "of_payload", |row| row.of_wire(|wire, mtu| wire.max_payload_per_s(mtu))),
+        (">/tcp", "bandwidth_over_tcp", |row| row.over(TCP)),
+        (">/Nagle", "bandwidth_over_tcp_nagle", |row| row.over(TCP_NAGLE)),
+        (">/raw", "bandwidth_over_raw", |row| row.over(Driver::Raw)),
+        (">/copied", "bandwidth_over_raw_copied", |row| row.over(RAW_COPIED)),
+        (">/bursts", "bandwidth_over_raw_bursts", |row| row.over(RAW_BURSTS)),
+        (">lost", "lost", |row| {
+            let its = row.of.all.iter().filter(|one| one.driver == row.driver);
+            Cell::Count(its.map(|one| one.lost()).sum())
+        }),
+    ]
+}
 
-const RATIOS: [Ratio; 7] = [
-    ("rtt_tcp_over", Latency, Some(TCP), None),
-    ("rtt_tcp_sleeping_over", Latency, Some(TCP_SLEEPING), None),
-    ("bandwidth_over_tcp", Bandwidth, None, Some(TCP)),
-    ("bandwidth_over_tcp_nagle", Bandwidth, None, Some(TCP_NAGLE)),
-    ("bandwidth_over_raw", Bandwidth, None, Some(Driver::Raw)),
-    ("bandwidth_over_raw_copied", Bandwidth, None, Some(RAW_COPIED)),
-    ("bandwidth_over_raw_bursts", Bandwidth, None, Some(RAW_BURSTS)),
+impl Row<'_> {
+    /// Another row's round trip over that of this one.
+    fn under(&self, other: Driver) -> Cell {
+        self.ratio(Latency, other, self.driver)
+    }
+
+    /// This row's bandwidth over that of another.
+    fn over(&self, other: Driver) -> Cell {
+        self.ratio(Bandwidth, self.driver, other)
+    }
+
+    fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Cell {
+        Cell::of(self.of.ratio(bench, over, under), |ratio| Cell::Times(ratio.median))
+    }
+
+    /// The share that the bandwidth is of what the wire carries, if its rate is limited.
+    fn of_wire(&self, carries: fn(WireRate, u32) -> f64) -> Cell {
+        match (self.bandwidth, self.of.wire, self.of.mtu) {
+            (Some(bandwidth), Some(wire), Some(mtu)) => Cell::Share(bandwidth.median / carries(wire, mtu)),
+            _ => Cell::Absent,
+        }
+    }
+}
+
+/// A row of the paper, of Pentiums of 100 and 133 MHz and Fast Ethernet: its name, its round trip in microseconds, its
+/// bandwidth in MB a second.
+type PaperRow = (&'static str, f64, f64);
+
+const PAPER_TCP: PaperRow = ("Linux TCP", 151.0, 5.3);
+const PAPER: [PaperRow; 6] = [
+    ("U-Net/FE", 57.0, 12.0),
+    ("PARMA", 74.0, 6.6),
+    ("GAMMA, cold cache", 61.4, 9.6),
+    ("GAMMA, hot cache", 36.8, 9.8),
+    PAPER_TCP,
+    ("DP", 46.6, 12.2),
+];
+
+const PAPER_COLUMNS: &[Column<PaperRow>] = &[
+    ("row", "paper", |row| Cell::text(row.0)),
+    (">rtt", "", |row| Cell::text(format!("{} µs", row.1))),
+    ("", "rtt_us", |row| Cell::Json(json!(row.1))),
+    (">tcp/it", "rtt_tcp_over", |row| Cell::Times(PAPER_TCP.1 / row.1)),
+    (">bandwidth", "", |row| Cell::text(format!("{} MB/s", row.2))),
+    ("", "mbytes_per_s", |row| Cell::Json(json!(row.2))),
+    (">/tcp", "bandwidth_over_tcp", |row| Cell::Times(row.2 / PAPER_TCP.2)),
+    ("", "transport", |_| Cell::text("fast ethernet")),
 ];
 
 impl Table2 {
+    /// The rows that were measured.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let row = |&(driver, name, _): &super::Line| {
+            let first = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next())?;
+            let mut together = round_trips();
+            for one in self.of(Latency, driver) {
+                if let Outcome::Latency(latency) = &one.outcome {
+                    // Cannot fail: both have the same bounds.
+                    let _ = together.add(&latency.round_trips);
+                }
+            }
+            let bandwidth = Spread::of(self.by_round(Bandwidth, driver).into_iter().map(|(_, bytes)| bytes));
+            Some(Row { of: self, driver, name, first, round_trips: together, bandwidth })
+        };
+        LINES.iter().filter_map(row).collect()
+    }
+
     pub(crate) fn table(&self) -> String {
         let size = self.all.iter().find(|one| one.bench == Bandwidth).map_or(0, |one| one.layout.size);
         let mut text = format!("table2: round trip of 1 byte, and bandwidth of messages of {size} B, one way\n\n");
-        text += &self.of_the_wire();
-        let mut heads = columns([
-            "row",
-            ">rtt p50",
-            ">p99",
-            ">tcp/it",
-            ">sleeping/it",
-            ">bandwidth",
-            ">/tcp",
-            ">/Nagle",
-            ">/raw",
-            ">/copied",
-            ">/bursts",
-            ">lost",
-        ])
-        .to_vec();
-        if self.wire.is_some() {
-            heads.splice(OF_WIRE_AT..OF_WIRE_AT, columns([">of rate", ">of payload"]));
-        }
-        let rows: Vec<_> = LINES.iter().filter(|line| self.is_measured(line)).map(|line| self.cells(line)).collect();
-        align(&heads, &rows, &mut text);
-        text.push('\n');
-        for (_, name, what) in LINES.iter().filter(|line| self.is_measured(line)) {
+        if let Some((wire, mtu)) = self.wire.zip(self.mtu) {
+            let (rate, payload) = (metric(wire.bytes_per_s()), metric(wire.max_payload_per_s(mtu)));
             // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "a wire of {wire}, {rate}B/s: full frames of MTU {mtu} carry {payload}B/s of payload\n");
+        }
+        let rows = self.rows();
+        table(&columns(), &rows, &mut text);
+        for (_, name, what) in LINES.iter().filter(|(driver, ..)| rows.iter().any(|row| row.driver == *driver)) {
             let _ = writeln!(text, "  {name:<14} {what}");
         }
         text = text + "\n" + LEGEND + if self.wire.is_some() { WIRE_LEGEND } else { "" };
         text += "\nthe paper's table 2, on Fast Ethernet\n\n";
-        let heads = columns(["row", ">rtt", ">tcp/it", ">bandwidth", ">/tcp"]);
-        align(&heads, &ROWS.iter().map(paper_cells).collect::<Vec<_>>(), &mut text);
-        text += "\nwanted of dp\n\n";
+        table(PAPER_COLUMNS, &PAPER, &mut text);
+        text += "wanted of dp\n\n";
         GATES.iter().for_each(|gate| text += &self.sentence(gate));
         let at = self.all.iter().find_map(|one| one.xdp).map(xdp);
         text + "\n" + &footer(&format!("{}, rows taken in turn", rounds(self.rounds())), self.cores, at, false)
     }
 
-    /// What the wire can carry, if its rate is limited.
-    fn of_the_wire(&self) -> String {
-        let Some((wire, mtu)) = self.wire.zip(self.mtu) else { return String::new() };
-        let (rate, payload) = (metric(wire.bytes_per_s()), metric(wire.max_payload_per_s(mtu)));
-        format!("a wire of {wire}, {rate}B/s: full frames of MTU {mtu} carry {payload}B/s of payload\n\n")
-    }
-
-    fn is_measured(&self, (driver, ..): &Line) -> bool {
-        self.all.iter().any(|one| one.driver == *driver)
-    }
-
-    fn round_trips(&self, driver: Driver) -> RoundTrips {
-        let mut together = round_trips();
-        for one in self.of(Latency, driver) {
-            if let Outcome::Latency(latency) = &one.outcome {
-                // Cannot fail: both have the same bounds.
-                let _ = together.add(&latency.round_trips);
-            }
-        }
-        together
-    }
-
-    fn bandwidth(&self, driver: Driver) -> Option<Spread> {
-        Spread::of(self.by_round(Bandwidth, driver).into_iter().map(|(_, bytes)| bytes))
-    }
-
-    fn row_ratio(&self, driver: Driver, (_, bench, over, under): Ratio) -> Option<f64> {
-        self.ratio(bench, over.unwrap_or(driver), under.unwrap_or(driver)).map(|ratio| ratio.median)
-    }
-
-    fn lost(&self, driver: Driver) -> u64 {
-        self.all.iter().filter(|one| one.driver == driver).map(|one| one.lost()).sum()
-    }
-
-    fn cells(&self, &(driver, name, _): &Line) -> Vec<String> {
-        let round_trips = self.round_trips(driver);
-        let ratios = RATIOS.map(|ratio| self.row_ratio(driver, ratio).map_or(String::new(), times));
-        let bandwidth = self.bandwidth(driver).map(|of| of.median);
-        let shares = bandwidth.and_then(|bandwidth| self.of_wire(bandwidth)).map(|shares| shares.map(per_cent));
-        let bandwidth = bandwidth.map_or(String::new(), |bandwidth| format!("{}B/s", metric(bandwidth)));
-        let [p50, p99] = [0.5, 0.99].map(|quantile| nanoseconds(round_trips.value_at_quantile(quantile)));
-        let lost = self.lost(driver).to_string();
-        let (of_round_trips, of_bandwidth) = ratios.split_at(2);
-        let cells = [
-            &[name.to_owned(), p50, p99],
-            of_round_trips,
-            &[bandwidth],
-            shares.as_slice().as_flattened(),
-            of_bandwidth,
-            &[lost],
-        ];
-        cells.concat()
-    }
-
     fn sentence(&self, gate: &Gate) -> String {
-        let Some(Spread { median, least, most }) = self.ratio(gate.bench, gate.over, gate.under) else {
-            return String::new();
-        };
+        let Some(ratio) = self.ratio(gate.bench, gate.over, gate.under) else { return String::new() };
         let (over, under) = (name(gate.over), name(gate.under));
-        let verdict = if median >= gate.wanted { "reached" } else { "not reached" };
+        let verdict = if ratio.median >= gate.wanted { "reached" } else { "not reached" };
         match gate.bench {
             Latency => format!(
-                "  the round trip of {over} takes {} times that of {under} (rounds: {} to {}); {} wanted: {verdict}\n",
-                times(median),
-                times(least),
-                times(most),
+                "  the round trip of {over} takes {} times that of {under} ({}); {} wanted: {verdict}\n",
+                times(ratio.median),
+                range(&ratio),
                 gate.wanted
             ),
-            _ => format!(
-                "  {over} has {:.1} % of the bandwidth of {under} (rounds: {:.1} to {:.1}); {:.0} % wanted: {verdict}\n",
-                median * 100.0,
-                least * 100.0,
-                most * 100.0,
-                gate.wanted * 100.0
-            ),
+            _ => {
+                let [median, least, most, wanted] =
+                    [ratio.median, ratio.least, ratio.most, gate.wanted].map(|share| share * 100.0);
+                format!(
+                    "  {over} has {median:.1} % of the bandwidth of {under} (rounds: {least:.1} to {most:.1}); \
+                     {wanted:.0} % wanted: {verdict}\n"
+                )
+            }
         }
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
-        let ours = LINES.iter().filter(|line| self.is_measured(line)).map(|(driver, ..)| self.line(*driver));
         let gates: Vec<Value> = GATES.iter().filter_map(|gate| self.gate(gate)).collect();
-        let cores = json!([self.cores.near, self.cores.far]);
-        let summary = json!({ "summary": {
-            "bench": "table2", "rounds": self.rounds(), "cores": cores, "gates": gates, "mtu": self.mtu,
+        let summary = json!({
+            "rounds": self.rounds(), "gates": gates, "mtu": self.mtu,
             "wire_bits_per_s": self.wire.map(WireRate::bits_per_s),
-        }});
-        ours.chain(ROWS.iter().map(paper_line)).chain([summary]).collect()
-    }
-
-    fn line(&self, driver: Driver) -> Value {
-        let (round_trips, bandwidth) = (self.round_trips(driver), self.bandwidth(driver));
-        let mut line = json!({ "bench": "table2", "via": driver.name(), "row": name(driver) });
-        if let Some(one) = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next()) {
-            line["mode"] =
-                json!(self.wire.map_or(one.mode.clone(), |wire| format!("{}, bridge, tbf {wire}", one.mode)));
-            line["framing"] = json!(one.framing);
-            line["batching"] = json!(one.batching);
-            line["bandwidth_size"] = json!(one.layout.size);
-        }
-        if driver.is_kernel() {
-            line["transport"] = json!(if driver == Driver::Udp { "udp" } else { "tcp" });
-        }
-        line["rtt_size"] = json!(1);
-        line["rtt_ns"] = json!({
-            "p50": round_trips.value_at_quantile(0.5), "p99": round_trips.value_at_quantile(0.99),
-            "p99_9": round_trips.value_at_quantile(0.999),
         });
-        line["n"] = json!(round_trips.len());
-        line["bytes_per_s"] = json!(bandwidth.map(|of| of.median.round()));
-        line["bytes_per_s_range"] = json!(bandwidth.map(|of| [of.least.round(), of.most.round()]));
-        if let Some([of_rate, of_payload]) = bandwidth.and_then(|of| self.of_wire(of.median)) {
-            (line["of_rate"], line["of_payload"]) = (json!(digits(of_rate, 1e4)), json!(digits(of_payload, 1e4)));
-        }
-        for ratio in RATIOS {
-            line[ratio.0] = json!(self.row_ratio(driver, ratio).map(|ratio| digits(ratio, 1e4)));
-        }
-        line["lost"] = json!(self.lost(driver));
-        line["cores"] = json!([self.cores.near, self.cores.far]);
-        line
+        let mut all = summed(lines("table2", &columns(), &self.rows()), "table2", Some(self.cores), false, summary);
+        let before_summary = all.len() - 1;
+        all.splice(before_summary..before_summary, lines("table2", PAPER_COLUMNS, &PAPER));
+        all
     }
 
     fn gate(&self, gate: &Gate) -> Option<Value> {
         let Spread { median, least, most } = self.ratio(gate.bench, gate.over, gate.under)?;
         Some(json!({
-            "bench": gate.bench, "over": gate.over.name(), "under": gate.under.name(), "ratio": digits(median, 1e4),
-            "range": [digits(least, 1e4), digits(most, 1e4)], "wanted": gate.wanted, "reached": median >= gate.wanted,
+            "bench": gate.bench, "over": gate.over.name(), "under": gate.under.name(), "ratio": short(median),
+            "range": [short(least), short(most)], "wanted": gate.wanted, "reached": median >= gate.wanted,
         }))
     }
-}
-
-fn per_cent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-fn paper_cells(row: &PaperRow) -> Vec<String> {
-    let (tcp_over, over_tcp) = (times(row.tcp_over_round_trip()), times(row.bandwidth_over_tcp()));
-    let (round_trip, bandwidth) = (format!("{} µs", row.round_trip), format!("{} MB/s", row.bandwidth));
-    vec![row.name.to_owned(), round_trip, tcp_over, bandwidth, over_tcp]
-}
-
-fn paper_line(row: &PaperRow) -> Value {
-    json!({
-        "bench": "table2", "paper": row.name, "rtt_us": row.round_trip, "mbytes_per_s": row.bandwidth,
-        "rtt_tcp_over": digits(row.tcp_over_round_trip(), 1e4), "bandwidth_over_tcp": digits(row.bandwidth_over_tcp(), 1e4),
-        "transport": "fast ethernet",
-    })
 }
 
 #[cfg(test)]
@@ -234,7 +212,6 @@ mod tests {
     use super::super::DP;
     use super::*;
     use am_measure::cores::Cores;
-    use am_measure::plan::Bench;
     use am_measure::stats::measured;
 
     /// Two rounds, the second on a machine half as fast.
@@ -270,7 +247,7 @@ mod tests {
     #[test]
     fn ratios_are_taken_within_the_rounds() {
         let lines = figures().json();
-        assert_eq!((lines.len(), &lines[0]["via"]), (3 + ROWS.len() + 1, &json!("dp")));
+        assert_eq!((lines.len(), &lines[0]["via"]), (3 + PAPER.len() + 1, &json!("dp")));
         assert!((lines[0]["rtt_tcp_over"].as_f64().unwrap() - 4.0).abs() < 0.01, "{}", lines[0]);
         assert_eq!(lines[0]["bandwidth_over_raw"], json!(0.96));
         assert_eq!(lines[0]["bandwidth_over_tcp_nagle"], Value::Null, "it was not measured");
