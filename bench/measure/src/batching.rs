@@ -18,7 +18,7 @@ pub enum Batching {
 }
 
 impl Batching {
-    pub const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Batching::Single => "one message at a time",
             Batching::Bursts => "one message a frame, in bursts",
@@ -28,7 +28,7 @@ impl Batching {
 
     /// The batching in a bench of a driver that sends many messages like this. A round trip has one message in flight; in bursts of
     /// `logp` each message has its own doorbell; a transfer is cut into full frames.
-    pub fn of(self, bench: Bench) -> Batching {
+    pub(crate) fn of(self, bench: Bench) -> Batching {
         match bench {
             Bench::Latency | Bench::Volley | Bench::LogP => Batching::Single,
             Bench::Bulk => Batching::Bursts,
@@ -39,21 +39,21 @@ impl Batching {
 
 /// Why two measurements have no ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mismatch {
+pub(crate) enum Mismatch {
     Sizes(usize, usize),
     Batching(Batching, Batching),
 }
 
 impl Mismatch {
     /// What differs between two measurements; `None` if their ratio compares the drivers alone.
-    pub fn of(one: (MessageLayout, Batching), other: (MessageLayout, Batching)) -> Option<Mismatch> {
+    pub(crate) fn of(one: (MessageLayout, Batching), other: (MessageLayout, Batching)) -> Option<Mismatch> {
         if one.0.size != other.0.size {
             return Some(Mismatch::Sizes(one.0.size, other.0.size));
         }
         (one.1 != other.1).then_some(Mismatch::Batching(one.1, other.1))
     }
 
-    pub fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             Mismatch::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
             Mismatch::Batching(one, other) => format!("{}, compared with {}", one.words(), other.words()),

@@ -10,14 +10,14 @@ use crate::channel::Arrived;
 
 /// All bytes of one message in this many are compared, at a position that varies: a fault may strike every second
 /// message, or one slot of a ring. Of a bulk transfer, one byte in this many is compared.
-pub const COMPARED_SHARE: u64 = 16;
+pub(crate) const COMPARED_SHARE: u64 = 16;
 
 /// The bytes of a message that its sender builds in place, without a source to copy from.
-pub const IN_PLACE_BYTE: u8 = 0xa5;
+pub(crate) const IN_PLACE_BYTE: u8 = 0xa5;
 
 /// The messages of one measurement, and the one that is arriving.
 #[derive(Debug, Default)]
-pub struct Content {
+pub(crate) struct Content {
     bytes: Vec<u8>,
     /// Messages that have arrived.
     seen: u64,
@@ -32,7 +32,7 @@ pub struct Content {
 impl Content {
     /// Messages of this size, without repetition in their bytes. The first byte is 0, which tells a message from a
     /// control message on a shared socket.
-    pub fn of(size: usize) -> Content {
+    pub(crate) fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
         let mut state = mix((size as u64).rotate_left(32) ^ mix(0));
         for piece in bytes.chunks_mut(8) {
@@ -45,31 +45,31 @@ impl Content {
     }
 
     /// Messages of this size that are built in place.
-    pub fn in_place(size: usize) -> Content {
+    pub(crate) fn in_place(size: usize) -> Content {
         Content { bytes: vec![IN_PLACE_BYTE; size], ..Content::default() }
     }
 
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The payload of a bare frame, without the padding of a short one.
     #[inline]
-    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         let end =
             if frame.len() == MIN_FRAME { (ETHERNET_HEADER + self.bytes.len()).min(MIN_FRAME) } else { frame.len() };
         &frame[ETHERNET_HEADER..end]
     }
 
     #[inline]
-    pub fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
+    pub(crate) fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
         self.piece(message);
         self.end(arrived);
     }
 
     #[inline]
-    pub fn piece(&mut self, piece: &[u8]) {
+    pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.seen == self.compared {
             self.is_wrong |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
         }
@@ -78,13 +78,13 @@ impl Content {
 
     /// Bytes of the present message that have not arrived.
     #[inline]
-    pub fn missing(&self) -> usize {
+    pub(crate) fn missing(&self) -> usize {
         self.bytes.len() - self.at
     }
 
     /// Count the message that the last piece completed.
     #[inline]
-    pub fn end(&mut self, arrived: &mut Arrived) {
+    pub(crate) fn end(&mut self, arrived: &mut Arrived) {
         arrived.messages += 1;
         arrived.bytes += self.at as u64;
         arrived.wrong += u64::from(self.is_wrong || self.at != self.bytes.len());
@@ -99,7 +99,7 @@ impl Content {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Scrambles a number (splitmix64's last step).
-pub fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

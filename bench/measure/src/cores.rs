@@ -16,6 +16,7 @@ pub enum CoresArg {
     /// The last two.
     #[default]
     Default,
+    /// No core: the kernel chooses.
     None,
     /// One core, for this side.
     One(usize),
@@ -26,7 +27,9 @@ pub enum CoresArg {
 /// The cores of the two sides; `None` is not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
+    /// The core of the near side, if it is pinned.
     pub near: Option<usize>,
+    /// The core of the far side, if it is pinned.
     pub far: Option<usize>,
 }
 
@@ -54,7 +57,7 @@ fn parse_list(text: &str) -> Vec<usize> {
 }
 
 impl Cores {
-    pub fn both(asked: CoresArg) -> Result<Cores, Error> {
+    pub(crate) fn both(asked: CoresArg) -> Result<Cores, Error> {
         Cores::choose(asked, &usable(), siblings)
     }
 
@@ -85,6 +88,7 @@ impl Cores {
         })
     }
 
+    /// The cores in words, for a footer.
     pub fn words(&self) -> String {
         match (self.near, self.far) {
             (Some(near), Some(far)) => format!("both sides pinned: near on core {near}, far on core {far}"),
@@ -110,7 +114,7 @@ pub fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
 }
 
 /// Leave this core to others, if there are more.
-pub fn pin_elsewhere(core: Option<usize>) {
+pub(crate) fn pin_elsewhere(core: Option<usize>) {
     let mut elsewhere = CpuSet::new();
     let others = usable().into_iter().filter(|other| Some(*other) != core);
     let others = others.filter(|other| elsewhere.set(*other).is_ok()).count();
@@ -121,7 +125,7 @@ pub fn pin_elsewhere(core: Option<usize>) {
 }
 
 /// The processor time of all living threads of a process; `None` if the kernel does not tell.
-pub fn processor_time(process: u32) -> Option<Duration> {
+pub(crate) fn processor_time(process: u32) -> Option<Duration> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
     let times = tasks.filter_map(|task| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;

@@ -54,12 +54,19 @@ impl fmt::Display for Driver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Row {
+    /// One frame in, one out, a doorbell each.
     Baseline,
+    /// Bursts of frames, one doorbell each.
     Streamed,
+    /// Every payload is built in its frame.
     AllDma,
+    /// Small payloads are copied, large ones are built in the frame.
     Hybrid,
+    /// A pool of owned frames and four queues.
     Buffers,
+    /// Each header is parsed and dispatched on.
     Interpreted,
+    /// A kernel TCP socket that spins.
     Tcp,
     /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
     TcpNagle,
@@ -75,7 +82,7 @@ pub enum Row {
 
 impl Row {
     /// The name in the table and in JSON.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Row::Baseline => "baseline",
             Row::Streamed => "streamed",
@@ -93,7 +100,7 @@ impl Row {
     }
 
     /// Whether it is a kernel socket.
-    pub const fn is_kernel(self) -> bool {
+    pub(crate) const fn is_kernel(self) -> bool {
         matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
     }
 }

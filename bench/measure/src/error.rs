@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// Why not everything was measured.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the texts say what each is")]
 pub enum Error {
     /// The options contradict each other.
     #[error("{0}")]
@@ -95,7 +96,7 @@ impl Error {
     }
 
     /// Where it names the far side, what keeps this side from it comes first.
-    pub fn after(self, problem: Option<String>) -> Error {
+    pub(crate) fn after(self, problem: Option<String>) -> Error {
         match (self, problem) {
             (error @ (Error::PeerUnknown { .. } | Error::Silent { .. } | Error::Lost(_)), Some(problem)) => {
                 Error::Here { problem, error: Box::new(error) }
@@ -105,7 +106,7 @@ impl Error {
     }
 
     /// The other process ended.
-    pub fn gone() -> Error {
+    pub(crate) fn gone() -> Error {
         Error::PeerGone("it was killed, or printed its error above".to_owned())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::Error;
 
 /// Whether both paths name one file, which need not exist yet.
-pub fn is_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let place = |file: &Path| {
         let place = || Some(directory(file).canonicalize().ok()?.join(file.file_name()?));
         file.canonicalize().ok().or_else(place).unwrap_or_else(|| file.to_owned())

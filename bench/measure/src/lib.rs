@@ -10,7 +10,6 @@
 //!
 //! Read first: [`channel`], then [`loops`] (one measurement), then [`session`] (all measurements of a run).
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "the parts of one program, am-bench")]
 
 pub mod batching;
 pub mod channel;

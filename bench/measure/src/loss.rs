@@ -5,21 +5,22 @@ use std::str::FromStr;
 
 /// A share of frames, in thousandths of a per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Loss(pub u16);
+pub struct Loss(pub(crate) u16);
 
 impl Loss {
+    /// Nothing is lost on purpose.
     pub const NONE: Loss = Loss(0);
 
     /// Thousandths of a per cent in the whole.
     const ALL: u64 = 100_000;
 
-    pub fn per_cent(self) -> f64 {
+    pub(crate) fn per_cent(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 
     /// Whether a random number of 32 bits selects its frame to be lost.
     #[inline]
-    pub fn selects(self, drawn: u32) -> bool {
+    pub(crate) fn selects(self, drawn: u32) -> bool {
         u64::from(drawn) * Self::ALL < u64::from(self.0) << 32
     }
 }
@@ -40,7 +41,7 @@ impl FromStr for Loss {
     }
 }
 
-pub fn per_cent(text: &str) -> Option<f64> {
+pub(crate) fn per_cent(text: &str) -> Option<f64> {
     text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }
 

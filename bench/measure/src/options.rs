@@ -19,6 +19,7 @@ use crate::plan::{Amount, DriverOptions, FramingArg, XdpArg};
 use crate::size::Size;
 use crate::{out, values};
 
+/// A mistake on the command line.
 pub fn usage(text: impl Into<String>) -> Error {
     Error::Usage(text.into())
 }
@@ -26,13 +27,16 @@ pub fn usage(text: impl Into<String>) -> Error {
 /// The default payload of a frame on a cable, and on a simulated network.
 pub const DEFAULT_MTU: u32 = 1500;
 
+/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the help lists the names alone")]
 pub enum Switch {
     On,
     Off,
 }
 
 impl Switch {
+    /// Whether it is on.
     pub fn is_on(self) -> bool {
         self == Switch::On
     }
@@ -47,6 +51,7 @@ pub fn only<T: ValueEnum + Send + Sync>(values: &'static [T]) -> impl TypedValue
 /// The drivers that have more than round trips.
 pub const STREAMS: &[Driver] = &[Driver::Am, Driver::Raw, Driver::Udp];
 
+/// The cores of both sides.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CoresOption {
     /// Cores of the near and the far side, or `none` [default: the last two]
@@ -55,11 +60,13 @@ pub struct CoresOption {
 }
 
 impl CoresOption {
+    /// The cores of both sides on this machine.
     pub fn both(&self) -> Result<Cores, Error> {
         Cores::both(self.cores.unwrap_or_default())
     }
 }
 
+/// Which drivers are measured.
 #[derive(Clone, Debug, Args)]
 pub struct DriverOption {
     /// The drivers to measure, in turn [default: all that --hosts or --on offers]
@@ -67,6 +74,7 @@ pub struct DriverOption {
     pub driver: Vec<Driver>,
 }
 
+/// Which sizes are measured.
 #[derive(Clone, Debug, Args)]
 pub struct SizeOption {
     /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds
@@ -75,6 +83,7 @@ pub struct SizeOption {
 }
 
 impl SizeOption {
+    /// Each size once.
     pub fn check(&self) -> Result<(), Error> {
         let text = |size: &Size| if let Size::Bytes(bytes) = size { bytes.to_string() } else { "full".to_owned() };
         check_once("--size", &self.size.iter().map(text).collect::<Vec<_>>())
@@ -86,7 +95,7 @@ impl SizeOption {
 pub struct OpenOptions {
     /// Where our messages carry their header [default: bare; with --peer and --serve auto]
     #[arg(long, value_enum, value_name = "FRAMING", help_heading = "What")]
-    pub framing: Option<FramingArg>,
+    pub(crate) framing: Option<FramingArg>,
     /// Where the XDP program of am and raw runs, on both sides [default: auto]
     #[arg(long, value_enum, value_name = "WHERE", help_heading = "What")]
     pub xdp: Option<XdpArg>,
@@ -100,6 +109,7 @@ impl OpenOptions {
     }
 }
 
+/// Whether messages share frames.
 #[derive(Clone, Debug, Args)]
 pub struct CoalesceOption {
     /// Whether several of our messages may share a frame. Off, each message has a frame, as with the other drivers
@@ -110,6 +120,7 @@ pub struct CoalesceOption {
 /// How much is measured.
 #[derive(Clone, Debug, Args)]
 pub struct AmountOptions {
+    /// How many turns.
     #[command(flatten)]
     pub rounds: RoundsOption,
     /// Length of one measurement
@@ -121,12 +132,14 @@ pub struct AmountOptions {
 }
 
 impl AmountOptions {
+    /// The amount that the options say.
     pub fn amount(&self) -> Amount {
         let warm_up = self.warm_up.unwrap_or(self.time / 5);
         Amount { rounds: self.rounds.rounds, time: self.time, warm_up }
     }
 }
 
+/// How many turns.
 #[derive(Clone, Debug, Args)]
 pub struct RoundsOption {
     /// How many turns each row takes; a ratio is the median over these rounds
@@ -136,6 +149,7 @@ pub struct RoundsOption {
     pub rounds: usize,
 }
 
+/// What is printed, and saved.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Print {
     /// Print JSON lines instead of a table
@@ -166,6 +180,7 @@ impl Print {
     }
 }
 
+/// Where a plot is written.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PlotOption {
     /// Plot the figures, as SVG

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+/// Where and when a report was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The transport of our messages and bare frames.
@@ -12,12 +13,13 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Over this transport, with this payload of a frame.
     pub fn new(transport: &str, mtu: Option<u32>) -> Origin {
         Origin { transport: transport.to_owned(), mtu }
     }
 
     /// Add these fields to every line. A line's own fields stay.
-    pub fn stamp(&self, lines: &mut [Value], now: SystemTime) {
+    pub(crate) fn stamp(&self, lines: &mut [Value], now: SystemTime) {
         let date = humantime::format_rfc3339_seconds(now).to_string();
         for line in lines {
             let inner = if line.get("summary").is_some() { &mut line["summary"] } else { line };

@@ -25,6 +25,7 @@ pub enum Side {
     Far,
 }
 
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bench {
@@ -43,10 +44,10 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 6] =
+    pub(crate) const ALL: [Bench; 6] =
         [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley, Bench::LogP];
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Bench::Latency => "latency",
             Bench::Bandwidth => "bandwidth",
@@ -58,11 +59,11 @@ impl Bench {
     }
 
     /// Its number in a [`ControlMessage`](crate::loops::ControlMessage).
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         self as u8
     }
 
-    pub fn from_code(code: u8) -> Option<Bench> {
+    pub(crate) fn from_code(code: u8) -> Option<Bench> {
         Bench::ALL.into_iter().find(|bench| bench.code() == code)
     }
 }
@@ -114,7 +115,7 @@ pub enum XdpArg {
 }
 
 impl XdpArg {
-    pub const fn attach(self) -> Attach {
+    pub(crate) const fn attach(self) -> Attach {
         match self {
             XdpArg::Auto => Attach::Auto,
             XdpArg::Native => Attach::Native,
@@ -126,7 +127,9 @@ impl XdpArg {
 /// How drivers are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverOptions {
+    /// Where our messages carry their header.
     pub framing: FramingArg,
+    /// Where XDP programs run.
     pub xdp: XdpArg,
     /// Whether several of our messages may share a frame.
     #[serde(rename = "bundles")]
@@ -141,39 +144,39 @@ pub struct DriverOptions {
 
 /// What the other side needs to know about a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SideInfo {
-    pub name: String,
-    pub address: [u8; 6],
-    pub ipv4: Option<Ipv4Addr>,
-    pub ipv6: Option<Ipv6Addr>,
+pub(crate) struct SideInfo {
+    pub(crate) name: String,
+    pub(crate) address: [u8; 6],
+    pub(crate) ipv4: Option<Ipv4Addr>,
+    pub(crate) ipv6: Option<Ipv6Addr>,
     /// An address that it has and cannot use, and why.
     #[serde(default)]
-    pub unusable: Option<String>,
-    pub core: Option<usize>,
+    pub(crate) unusable: Option<String>,
+    pub(crate) core: Option<usize>,
     /// The payload of a frame, if it is known.
     #[serde(default)]
-    pub mtu: Option<u32>,
+    pub(crate) mtu: Option<u32>,
 }
 
 impl SideInfo {
     /// The payload that both this side and one with this MTU carry.
-    pub fn carries(&self, mtu: u32) -> usize {
+    pub(crate) fn carries(&self, mtu: u32) -> usize {
         self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
     }
 
-    pub fn link(&self) -> Address {
+    pub(crate) fn link(&self) -> Address {
         Address(self.address)
     }
 
     /// The addresses to use, ours and the other's: IPv4 if both have it, else link-local IPv6, which every interface
     /// has unless it was removed.
-    pub fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
+    pub(crate) fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
         let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
         v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
     }
 
     /// Why there are none, for an error.
-    pub fn why_no_ip(&self, other: &SideInfo) -> String {
+    pub(crate) fn why_no_ip(&self, other: &SideInfo) -> String {
         let reason = |place: &SideInfo| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
         let mut reasons: Vec<String> = [self, other].into_iter().filter_map(reason).collect();
         reasons.dedup();
@@ -184,21 +187,21 @@ impl SideInfo {
 /// The near side's request: open these drivers, one after the other, and serve each until the stage ends. Benches,
 /// sizes and times go over the driver itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
-    pub version: u32,
-    pub near: SideInfo,
+pub(crate) struct Plan {
+    pub(crate) version: u32,
+    pub(crate) near: SideInfo,
     /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
     #[serde(default)]
-    pub how: DriverOptions,
+    pub(crate) how: DriverOptions,
     #[serde(rename = "vias")]
-    pub drivers: Vec<Driver>,
-    pub rounds: usize,
+    pub(crate) drivers: Vec<Driver>,
+    pub(crate) rounds: usize,
 }
 
 impl Plan {
     /// The drivers in the order in which they are opened, each with its round. Each round begins with another driver,
     /// so that none always has the same predecessor.
-    pub fn stages(&self) -> impl Iterator<Item = (usize, Driver)> {
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Driver)> {
         let turn = |round: usize| {
             let first = round % self.drivers.len().max(1);
             self.drivers[first..].iter().chain(&self.drivers[..first]).map(move |driver| (round, *driver))
@@ -207,7 +210,7 @@ impl Plan {
     }
 
     /// The far side's answer; `here` describes the far side.
-    pub fn answer(&self, here: Result<SideInfo, Error>) -> Answer {
+    pub(crate) fn answer(&self, here: Result<SideInfo, Error>) -> Answer {
         if self.version != VERSION {
             return Answer::Refused(format!(
                 "it has version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
@@ -231,7 +234,7 @@ impl Plan {
 
 /// The far side's answer to a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub(crate) enum Answer {
     Accepted(SideInfo),
     /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
     NoIp(String),
@@ -240,7 +243,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub fn into_place(self) -> Result<SideInfo, Error> {
+    pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
             Answer::NoIp(why) => Err(Error::NoIp(why)),
@@ -252,6 +255,7 @@ impl Answer {
 /// How much is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Amount {
+    /// Turns of each driver.
     pub rounds: usize,
     /// Length of one measurement.
     pub time: Duration,

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// The bar, until it is dropped.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
@@ -16,10 +17,12 @@ impl Progress {
         Progress(bar)
     }
 
+    /// Say what is measured now.
     pub fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
+    /// One more measurement is done.
     pub fn done(&self) {
         self.0.inc(1);
     }

@@ -22,14 +22,19 @@ use crate::watch::Watch;
 
 /// Where and how a command measures, and prints.
 pub struct Run<'a> {
+    /// Where both sides run.
     pub topology: &'a Topology,
     /// The drivers that the user named.
     pub drivers: &'a [Driver],
     /// The framing is that of the command line; `auto` by default between machines.
     pub how: DriverOptions,
+    /// How much is measured.
     pub amount: Amount,
+    /// The cores that the user named.
     pub cores: CoresArg,
+    /// How the report is printed.
     pub print: &'a Print,
+    /// Says when to stop.
     pub watch: &'a Watch,
 }
 

@@ -19,7 +19,7 @@ use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
 /// Carries plans to the far side before a driver is open.
-pub trait PlanChannel {
+pub(crate) trait PlanChannel {
     /// Ask the far side to carry out this plan. Returns the far side's description.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
@@ -29,10 +29,10 @@ pub trait PlanChannel {
     }
 }
 
-pub type Opened = Result<Box<dyn Channel>, Error>;
+pub(crate) type Opened = Result<Box<dyn Channel>, Error>;
 
 /// Opens drivers on one side.
-pub trait Link {
+pub(crate) trait Link {
     /// The present description of this side: IP addresses and MTUs change.
     fn here(&self) -> Result<SideInfo, Error>;
 
@@ -59,14 +59,19 @@ pub trait Link {
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub struct Order {
+    /// They take turns.
     pub drivers: Vec<Driver>,
     /// Whether kernel UDP may be left out, because the user did not name it.
     pub may_skip_udp: bool,
+    /// Each with its sizes.
     pub benches: Vec<(Bench, Vec<Size>)>,
+    /// The shares of frames that are lost on purpose.
     pub losses: Vec<Loss>,
     /// The drivers that hand over one message with each call, and never a batch.
     pub singly: Vec<Driver>,
+    /// How drivers are opened.
     pub how: DriverOptions,
+    /// How much of each is measured.
     pub amount: Amount,
 }
 
@@ -96,7 +101,7 @@ impl Order {
         drivers.iter().filter_map(carries).min()
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.amount.rounds * self.drivers.len() * self.steps().count()
     }
 
@@ -112,16 +117,22 @@ impl Order {
 /// An order, and the surroundings in which it is carried out.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
+    /// What is measured.
     pub order: &'a Order,
     /// The cores of both sides if both are on this machine.
     pub cores: Cores,
+    /// Shows how far it is.
     pub progress: &'a Progress,
+    /// Says when to stop.
     pub watch: &'a Watch,
 }
 
+/// What a session has measured.
 #[derive(Debug)]
 pub struct Session {
+    /// In the order of measurement.
     pub all: Vec<Measured>,
+    /// The cores on which both sides ran.
     pub cores: Cores,
     /// The payload of a frame between them, if it is known.
     pub mtu: Option<u32>,
@@ -133,7 +144,7 @@ pub struct Session {
 ///
 /// # Errors
 /// The reason for an end before the first measurement. A later one is the session's `end`.
-pub fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dyn Link) -> Result<Session, Error> {
+pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dyn Link) -> Result<Session, Error> {
     let Setup { order, progress, watch, .. } = setup;
     let near = &link.here()?;
     // Check what needs no far side. Kernel UDP may still be left out.
@@ -172,7 +183,7 @@ pub fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dyn Link)
 }
 
 /// The far side: open each driver in turn, and serve it.
-pub fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
+pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, driver) in plan.stages() {
         let mut channel = link.open(driver, &plan.near, plan.how, watch)?;
         let served = OpenDriver { channel: channel.as_mut(), driver, timeouts: link.timeouts(), watch }.serve();
@@ -240,7 +251,7 @@ impl Stage<'_> {
 }
 
 /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown.
-pub fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+pub(crate) fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
     let mtu = far.carries(near.mtu?);
     match driver {
         // An upper limit. The network's own limit, and what `auto` costs, are known once the driver is open.

@@ -4,9 +4,9 @@ use crate::driver::Driver;
 use crate::error::Error;
 
 /// The limit of `--size`. Both sides keep several transfers of this size in memory.
-pub const MAX_SIZE: usize = 1 << 28;
+pub(crate) const MAX_SIZE: usize = 1 << 28;
 
-pub const MAX_SWEPT_SIZE: usize = 64 << 10;
+pub(crate) const MAX_SWEPT_SIZE: usize = 64 << 10;
 
 /// A sweep has sizes before and after each of these numbers of full frames.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -20,6 +20,7 @@ pub fn swept() -> Vec<Size> {
 /// A size as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
+    /// This many bytes in one frame.
     Bytes(usize),
     /// As many bytes as one frame of each driver holds.
     Full,
@@ -58,11 +59,11 @@ impl std::str::FromStr for Size {
 
 /// How data messages lie in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameLayout {
+pub(crate) struct FrameLayout {
     /// The most payload in one frame.
-    pub largest: usize,
+    pub(crate) largest: usize,
     /// The most payload in one data message, which may take several frames.
-    pub most: usize,
+    pub(crate) most: usize,
     /// Bytes of a longer message in each of its frames, and of the header before them.
     fragment: usize,
     header: usize,
@@ -70,12 +71,12 @@ pub struct FrameLayout {
 
 impl FrameLayout {
     /// Messages of one frame each.
-    pub const fn of_frames(largest: usize) -> FrameLayout {
+    pub(crate) const fn of_frames(largest: usize) -> FrameLayout {
         FrameLayout { largest, most: largest, fragment: if largest > 0 { largest } else { 1 }, header: 0 }
     }
 
     /// UDP datagrams over an interface with this MTU, by IPv4 or else IPv6: whole, or in fragments.
-    pub fn of_datagrams(mtu: usize, ipv4: bool) -> FrameLayout {
+    pub(crate) fn of_datagrams(mtu: usize, ipv4: bool) -> FrameLayout {
         const MAX_IP_PACKET: usize = 65_535;
         const UDP: usize = 8;
         // IPv6 marks fragments by a header of 8 bytes, and its longest packet has so much payload.
@@ -86,12 +87,12 @@ impl FrameLayout {
     }
 
     /// The frames of a data message of this size.
-    pub fn frames(&self, size: usize) -> usize {
+    pub(crate) fn frames(&self, size: usize) -> usize {
         if size <= self.largest { 1 } else { (size + self.header).div_ceil(self.fragment) }
     }
 
     /// The payload that fills this many frames.
-    pub fn filling(&self, frames: usize) -> usize {
+    pub(crate) fn filling(&self, frames: usize) -> usize {
         if frames <= 1 { self.largest } else { frames * self.fragment - self.header }
     }
 }
@@ -100,14 +101,15 @@ impl FrameLayout {
 /// and a time for each byte, as within a frame, the sum equals that of full pieces and a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLayout {
+    /// Bytes of the message.
     pub size: usize,
     /// The data messages that carry it.
-    pub pieces: usize,
-    pub piece: usize,
+    pub(crate) pieces: usize,
+    pub(crate) piece: usize,
     /// The frames of all data messages.
-    pub frames: usize,
+    pub(crate) frames: usize,
     /// Whether it fills them all.
-    pub full: bool,
+    pub(crate) full: bool,
 }
 
 impl Size {
@@ -115,7 +117,7 @@ impl Size {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
-    pub fn layout(
+    pub(crate) fn layout(
         self,
         driver: Driver,
         layout: FrameLayout,

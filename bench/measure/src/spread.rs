@@ -3,8 +3,11 @@
 /// A figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
+    /// The middle value.
     pub median: f64,
+    /// The smallest value.
     pub least: f64,
+    /// The largest value.
     pub most: f64,
 }
 

@@ -15,30 +15,44 @@ use crate::plan::Bench;
 use crate::size::MessageLayout;
 use crate::spread::{Spread, median};
 
+/// One measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
+    /// Its round, from 0.
     pub round: usize,
+    /// What was measured.
     pub bench: Bench,
     /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
     /// different sizes.
     pub nth_size: usize,
+    /// How a message lay in frames.
     pub layout: MessageLayout,
+    /// The share of frames that were lost on purpose.
     pub loss: Loss,
+    /// What carried the messages.
     pub driver: Driver,
+    /// The device and its mode.
     pub mode: String,
     /// Where the XDP program ran, if there was one.
     pub xdp: Option<&'static str>,
+    /// Where our header was.
     pub framing: &'static str,
+    /// How messages were handed over.
     pub batching: Batching,
     /// The cores that both sides together kept busy, if it is known.
     pub busy: Option<f64>,
+    /// What was found.
     pub outcome: Outcome,
 }
 
+/// What a loop has found.
 #[derive(Clone, Debug)]
 pub enum Outcome {
+    /// Round trips.
     Latency(Latency),
+    /// Messages and bytes in one direction.
     Throughput(Throughput),
+    /// The parameters of the LogP model.
     LogP(LogP),
 }
 
@@ -63,6 +77,7 @@ impl Measured {
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
+    /// Amounts a second; `None` of round trips.
     pub fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
@@ -70,6 +85,7 @@ impl Measured {
         Some(Rates { messages, frames, bytes: self.bytes(counted) })
     }
 
+    /// Messages that never arrived.
     pub fn lost(&self) -> u64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.lost,
@@ -81,19 +97,19 @@ impl Measured {
 
 /// All rounds of one driver, bench and size.
 #[derive(Clone, Debug)]
-pub struct Row<'a> {
-    pub first: &'a Measured,
-    pub figures: Figures,
+pub(crate) struct Row<'a> {
+    pub(crate) first: &'a Measured,
+    pub(crate) figures: Figures,
     /// The compared figure of each round.
-    pub by_round: Vec<f64>,
+    pub(crate) by_round: Vec<f64>,
     /// Messages that never arrived, in all rounds.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// The share of frames lost on purpose; `None` if no measurement of the run loses any.
-    pub loss: Option<Loss>,
+    pub(crate) loss: Option<Loss>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Figures {
+pub(crate) enum Figures {
     /// Every round trip of all rounds.
     RoundTrips(RoundTrips),
     /// Medians over the rounds.
@@ -103,13 +119,14 @@ pub enum Figures {
 /// Amounts a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
+    /// Messages a second.
     pub messages: f64,
-    pub frames: f64,
-    pub bytes: f64,
+    pub(crate) frames: f64,
+    pub(crate) bytes: f64,
 }
 
 /// The rows: by bench, by size, and drivers in the order of the first round.
-pub fn rows(all: &[Measured]) -> Vec<Row<'_>> {
+pub(crate) fn rows(all: &[Measured]) -> Vec<Row<'_>> {
     let key = |one: &Measured| (one.bench.code(), one.nth_size, one.driver);
     let mut rows: Vec<Row<'_>> = Vec::new();
     for first in all {
@@ -156,24 +173,24 @@ const PAIRS: [(Driver, Driver); 5] = [
 
 /// One driver's figure divided by another's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ratio {
-    pub over: Driver,
-    pub under: Driver,
+pub(crate) struct Ratio {
+    pub(crate) over: Driver,
+    pub(crate) under: Driver,
     /// The rounds' ratios.
-    pub ratio: Spread,
+    pub(crate) ratio: Spread,
 }
 
 impl Ratio {
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}_over_{}", self.over, self.under)
     }
 }
 
 /// Two drivers without a ratio, and the reason.
-pub type MismatchedPair = (Driver, Driver, Mismatch);
+pub(crate) type MismatchedPair = (Driver, Driver, Mismatch);
 
 /// The ratios of one bench and size, one for each pair with equal sizes and equal batching; and the other pairs.
-pub fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, Vec<MismatchedPair>) {
+pub(crate) fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, Vec<MismatchedPair>) {
     let is = |one: &Measured, driver| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
     let (mut ratios, mut mismatches) = (Vec::new(), Vec::new());
     for (over, under) in PAIRS {
@@ -190,16 +207,16 @@ pub fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, 
 
 /// The share of its figure that a driver retains while frames are lost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Retained {
-    pub driver: Driver,
-    pub size: usize,
-    pub loss: Loss,
+pub(crate) struct Retained {
+    pub(crate) driver: Driver,
+    pub(crate) size: usize,
+    pub(crate) loss: Loss,
     /// The rounds' ratios of the figure with losses to that without.
-    pub share: Spread,
+    pub(crate) share: Spread,
 }
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
-pub fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
+pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
     let mut retained: Vec<Retained> = Vec::new();
     for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
         let (driver, size, loss) = (one.driver, one.layout.size, one.loss);

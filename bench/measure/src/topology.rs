@@ -16,6 +16,7 @@ use crate::plan::{Bench, FramingArg};
 use crate::values;
 use crate::wire::WireRate;
 
+/// The value of `--hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HostsArg {
     /// Two network namespaces of this machine, joined by a veth pair
@@ -79,8 +80,15 @@ pub enum Topology {
     Processes(LocalTransport, Option<u32>),
     /// In this process, on the simulated network of this name.
     Sim(String),
-    /// On another machine: the peer's name, this side's transport, and its own name.
-    Peer { peer: String, on: String, name: String },
+    /// On another machine.
+    Peer {
+        /// The name of the node there.
+        peer: String,
+        /// The transport of this side.
+        on: String,
+        /// The name of this node.
+        name: String,
+    },
 }
 
 impl Topology {
@@ -125,6 +133,7 @@ impl Topology {
         }
     }
 
+    /// The drivers that exist there for this bench.
     pub fn drivers(&self, bench: Bench) -> &'static [Driver] {
         match self {
             Topology::Processes(LocalTransport::Shm, _) if bench == Bench::Latency => &[Driver::Am, Driver::Cacheline],
@@ -147,6 +156,7 @@ pub struct Here {
     /// transport's limits [default: the transport's own]
     #[arg(long, value_name = "BYTES", help_heading = "Where")]
     pub mtu: Option<u32>,
+    /// The cores of both sides.
     #[command(flatten)]
     pub cores: CoresOption,
 }
@@ -218,10 +228,11 @@ pub struct End {
     pub on: Option<String>,
     /// The name of this node [default: the host's name]
     #[arg(long, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
 }
 
 impl End {
+    /// The name of this node.
     pub fn node_name(&self) -> String {
         self.name.clone().unwrap_or_else(values::host_name)
     }
@@ -246,24 +257,29 @@ impl End {
 #[command(mut_arg("cores", |cores| cores.value_parser(values::cores).help(
     "Cores of the near and the far side, or `none`; with --peer one core, for this side [default: the last two]")))]
 pub struct Place {
+    /// Both sides on this machine.
     #[command(flatten)]
     pub here: Here,
     /// Measure against the node of this name, which runs `am-bench --serve`
     #[arg(long, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
     pub peer: Option<String>,
+    /// This side's end of a wire.
     #[command(flatten)]
     pub end: End,
 }
 
 impl Place {
+    /// Whether the command line names a place.
     pub fn is_said(&self) -> bool {
         self.here.hosts.is_some() || self.peer.is_some()
     }
 
+    /// The cores that the command line names.
     pub fn cores(&self) -> CoresArg {
         self.here.cores.cores.unwrap_or_default()
     }
 
+    /// Where both sides run, if these drivers can run there.
     pub fn topology(&self, open: &OpenOptions, drivers: &[Driver]) -> Result<Topology, Error> {
         let End { on, name } = &self.end;
         match (self.here.hosts, &self.peer) {

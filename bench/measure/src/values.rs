@@ -8,6 +8,7 @@ use am_wire::control::Name;
 use crate::cores::CoresArg;
 use crate::size::Size;
 
+/// A time in seconds: `0.5`.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -21,6 +22,7 @@ pub fn path(text: &str) -> Result<&'static Path, String> {
     Ok(Path::new(String::leak(text.to_owned())))
 }
 
+/// One core, two, or `none`.
 pub fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
     if text == "none" {
@@ -44,7 +46,7 @@ pub fn message(text: &str) -> Result<usize, String> {
 }
 
 /// For both sides on this machine.
-pub fn two_cores(text: &str) -> Result<CoresArg, String> {
+pub(crate) fn two_cores(text: &str) -> Result<CoresArg, String> {
     match cores(text)? {
         CoresArg::One(core) => {
             Err(format!("both sides run on this machine: two cores, as in {core},{}, or `none`", core + 1))
@@ -53,7 +55,7 @@ pub fn two_cores(text: &str) -> Result<CoresArg, String> {
     }
 }
 
-pub fn node_name(name: &str) -> Result<String, String> {
+pub(crate) fn node_name(name: &str) -> Result<String, String> {
     let bad = || format!("no name for a node: 1 to {} bytes, no control characters", Name::MAX_BYTES);
     Name::new(name).map(|_| name.to_owned()).ok_or_else(bad)
 }

@@ -59,7 +59,7 @@ impl Watch {
     }
 
     /// Try again after each `interval`, for so long, if the error is one that `passes`.
-    pub fn retry<T>(
+    pub(crate) fn retry<T>(
         &self,
         timeout: Duration,
         interval: Duration,

@@ -15,10 +15,12 @@ const LEAST: u64 = 10_000_000;
 const MOST: u64 = 10_000_000_000;
 
 impl WireRate {
+    /// The rate in bits.
     pub fn bits_per_s(self) -> u64 {
         self.0
     }
 
+    /// The rate in bytes.
     pub fn bytes_per_s(self) -> f64 {
         self.0 as f64 / 8.0
     }

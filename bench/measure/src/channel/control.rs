@@ -8,21 +8,21 @@ use crate::size::MAX_SIZE;
 
 /// The parameters of one measurement that the far side needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// Its number within the stage, from 1.
-    pub number: u32,
-    pub bench: Bench,
-    pub size: usize,
+    pub(crate) number: u32,
+    pub(crate) bench: Bench,
+    pub(crate) size: usize,
     /// The share of frames to lose, in each direction.
-    pub loss: Loss,
+    pub(crate) loss: Loss,
     /// Time at the start that is not counted.
-    pub warm_up: Duration,
-    pub time: Duration,
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
 }
 
 /// A control message. It names its step, so that a late one is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControlMessage {
+pub(crate) enum ControlMessage {
     Hello(Step),
     Ready {
         step: u32,
@@ -63,10 +63,10 @@ pub enum ControlMessage {
 
 impl ControlMessage {
     /// The length on a driver that carries only bytes.
-    pub const BYTES: usize = 32;
+    pub(crate) const BYTES: usize = 32;
 
     /// As the words of one of our messages: the kind in the low byte, small fields above it.
-    pub fn to_words(self) -> [u64; 4] {
+    pub(crate) fn to_words(self) -> [u64; 4] {
         let time = |time: Duration| time.as_nanos() as u64;
         let (head, step, [a, b, c]) = match self {
             ControlMessage::Hello(s) => {
@@ -87,7 +87,7 @@ impl ControlMessage {
     }
 
     /// From words; `None` if they are no control message.
-    pub fn from_words([head, a, b, c]: [u64; 4]) -> Option<ControlMessage> {
+    pub(crate) fn from_words([head, a, b, c]: [u64; 4]) -> Option<ControlMessage> {
         let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
         Some(match head as u8 {
             // Both sides allocate memory for this size.
@@ -113,7 +113,7 @@ impl ControlMessage {
     }
 
     /// In network byte order.
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
             chunk.copy_from_slice(&word.to_be_bytes());
@@ -122,7 +122,7 @@ impl ControlMessage {
     }
 
     /// From bytes; padding may follow.
-    pub fn from_bytes(bytes: &[u8]) -> Option<ControlMessage> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<ControlMessage> {
         let mut words = [0; 4];
         for (word, from) in words.iter_mut().zip(bytes.first_chunk::<{ Self::BYTES }>()?.chunks_exact(8)) {
             *word = u64::from_be_bytes(from.try_into().ok()?);

@@ -3,8 +3,8 @@
 mod control;
 mod spin_wait;
 
-pub use control::{ControlMessage, Step};
-pub use spin_wait::{SpinWait, Timeouts};
+pub(crate) use control::{ControlMessage, Step};
+pub(crate) use spin_wait::{SpinWait, Timeouts};
 
 use crate::batching::Batching;
 use crate::error::Error;
@@ -13,25 +13,25 @@ use crate::size::FrameLayout;
 
 /// Messages that a sender hands over with one doorbell. In copy mode the kernel sends at most 32 frames a system call,
 /// so more would gain nothing.
-pub const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// The result of one receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// Data messages.
-    pub messages: u64,
+    pub(crate) messages: u64,
     /// Their payload bytes, as they arrived.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Data messages with wrong length or content.
-    pub wrong: u64,
+    pub(crate) wrong: u64,
     /// A control message of the other side.
-    pub control: Option<ControlMessage>,
+    pub(crate) control: Option<ControlMessage>,
 }
 
 impl Arrived {
     /// Add a later result.
     #[inline]
-    pub fn add(&mut self, more: Arrived) {
+    pub(crate) fn add(&mut self, more: Arrived) {
         self.control = more.control;
         self.messages += more.messages;
         self.bytes += more.bytes;
@@ -41,24 +41,24 @@ impl Arrived {
 
 /// What a channel is.
 #[derive(Clone, Copy, Debug)]
-pub struct ChannelInfo<'a> {
+pub(crate) struct ChannelInfo<'a> {
     /// The device and its mode: `veth copy`, `kernel`, `memory`.
-    pub mode: &'a str,
+    pub(crate) mode: &'a str,
     /// Where the XDP program runs, `native` or `generic`; `None` without one.
-    pub xdp: Option<&'static str>,
+    pub(crate) xdp: Option<&'static str>,
     /// Where our header is in its frames, or `none`.
-    pub framing: &'static str,
+    pub(crate) framing: &'static str,
     /// How messages are handed over when many are sent.
-    pub batching: Batching,
-    pub layout: FrameLayout,
+    pub(crate) batching: Batching,
+    pub(crate) layout: FrameLayout,
     /// The most payload in a frame of a bulk transfer; `None` without bulk transfers.
-    pub segment: Option<usize>,
+    pub(crate) segment: Option<usize>,
 }
 
 impl ChannelInfo<'_> {
     /// A channel without header and XDP program that sends bursts of frames, each with at most `largest` bytes of one
     /// message.
-    pub fn new(mode: &str, largest: usize) -> ChannelInfo<'_> {
+    pub(crate) fn new(mode: &str, largest: usize) -> ChannelInfo<'_> {
         let layout = FrameLayout::of_frames(largest);
         ChannelInfo { mode, xdp: None, framing: "none", batching: Batching::Bursts, layout, segment: None }
     }
@@ -69,7 +69,7 @@ impl ChannelInfo<'_> {
 /// A channel without its own flow control has a [`window`](Channel::window): it may lose messages of both kinds, and keeps
 /// their order. A channel with flow control loses nothing, but a control message may overtake data that is sent again.
 /// Any control message may find no room, so a side that waits for an answer asks again.
-pub trait Channel {
+pub(crate) trait Channel {
     fn info(&self) -> ChannelInfo<'_>;
 
     /// Frames with messages sent so far; `None` if each message has one.

@@ -10,11 +10,11 @@ use crate::watch::Watch;
 
 /// How long each side waits for the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// Until the other side has opened a driver. A NIC may take its link down for seconds when a program is attached.
-    pub open: Duration,
+    pub(crate) open: Duration,
     /// Until any message arrives, once it is open.
-    pub silence: Duration,
+    pub(crate) silence: Duration,
 }
 
 impl Default for Timeouts {
@@ -33,7 +33,7 @@ const MAX_SPIN: Duration = Duration::from_micros(200);
 /// The state of a loop that spins until something happens. A turn is cheap; now and then one reads the clock and checks
 /// for reasons to stop.
 #[derive(Debug)]
-pub struct SpinWait<'a> {
+pub(crate) struct SpinWait<'a> {
     watch: &'a Watch,
     driver: Driver,
     doing: &'static str,
@@ -47,24 +47,24 @@ pub struct SpinWait<'a> {
 
 impl<'a> SpinWait<'a> {
     /// Wait for `doing`, for `limit` at most.
-    pub fn new(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration) -> Self {
+    pub(crate) fn new(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration) -> Self {
         SpinWait::from(watch, driver, doing, limit, Instant::now())
     }
 
-    pub fn from(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration, now: Instant) -> Self {
+    pub(crate) fn from(watch: &'a Watch, driver: Driver, doing: &'static str, limit: Duration, now: Instant) -> Self {
         SpinWait { watch, driver, doing, limit, last_arrival: now, arrived_since: false, asked: None, turns: 0 }
     }
 
     /// A turn in which a message arrived.
     #[inline]
-    pub fn active(&mut self) -> Result<(), Error> {
+    pub(crate) fn active(&mut self) -> Result<(), Error> {
         self.arrived_since = true;
         self.turn().map(drop)
     }
 
     /// A turn in which nothing arrived.
     #[inline]
-    pub fn idle(&mut self) -> Result<Option<Instant>, Error> {
+    pub(crate) fn idle(&mut self) -> Result<Option<Instant>, Error> {
         spin_loop();
         self.turn()
     }
@@ -74,7 +74,7 @@ impl<'a> SpinWait<'a> {
     /// # Errors
     /// [`Error::Silent`], or a reason to stop.
     #[inline]
-    pub fn turn(&mut self) -> Result<Option<Instant>, Error> {
+    pub(crate) fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS_PER_LOOK) { self.look().map(Some) } else { Ok(None) }
     }
@@ -97,7 +97,7 @@ impl<'a> SpinWait<'a> {
     }
 
     /// Whether to ask, at once or again.
-    pub fn ask(&mut self) -> Result<bool, Error> {
+    pub(crate) fn ask(&mut self) -> Result<bool, Error> {
         let due = match self.asked {
             None => Some(self.look()?),
             Some(asked) => self.idle()?.filter(|now| *now - asked >= ASK_INTERVAL),

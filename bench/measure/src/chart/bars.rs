@@ -15,7 +15,9 @@ pub struct Bar {
 
 /// Bars side by side, with a name below them, which may have two lines.
 pub struct Group {
+    /// Below the group.
     pub name: String,
+    /// From the left.
     pub bars: Vec<Bar>,
 }
 

@@ -33,10 +33,13 @@ const MIN_NAME_DISTANCE: i32 = 15;
 pub struct Axis<'a> {
     /// Its title; empty for a vertical axis.
     pub name: &'a str,
+    /// Whether the axis is logarithmic.
     pub is_log: bool,
+    /// The values at its ends.
     pub range: (f64, f64),
     /// The values that have labels.
     pub ticks: Vec<f64>,
+    /// The text of a tick.
     pub label: &'a dyn Fn(f64) -> String,
 }
 
@@ -79,15 +82,21 @@ impl Ranged for Axis<'_> {
     }
 }
 
+/// A curve.
 pub struct Curve {
+    /// In the legend.
     pub name: String,
+    /// Of the line, the dots and the bars.
     pub colour: RGBColor,
+    /// Joined by lines.
     pub points: Vec<(f64, f64)>,
+    /// Marked places.
     pub dots: Vec<(f64, f64)>,
     /// Vertical bars: x, from, to.
     pub bars: Vec<(f64, f64, f64)>,
 }
 
+/// Where the names of curves are.
 pub enum Names {
     /// Beside the last point of each.
     AtEnds,
@@ -97,10 +106,13 @@ pub enum Names {
 
 /// Curves with the same axes.
 pub struct Panel<'a> {
+    /// Above the panel.
     pub title: String,
     /// The horizontal axis, then the vertical one.
     pub axes: [Axis<'a>; 2],
+    /// At most as many as there are [`COLOURS`].
     pub curves: Vec<Curve>,
+    /// Where the curves have their names.
     pub names: Names,
     /// Marked places of the horizontal axis, and their labels.
     pub steps: Vec<(f64, String)>,

@@ -27,11 +27,11 @@ const BOTH_FAIL_TIME: Duration = Duration::from_millis(500);
 
 /// A child process; killed when it is dropped, if it has not ended by then.
 #[derive(Debug)]
-pub struct Child(process::Child);
+pub(crate) struct Child(process::Child);
 
 impl Child {
     /// Start this program with these arguments, on the host of the calling thread.
-    pub fn start(words: &[&str]) -> Result<Child, Error> {
+    pub(crate) fn start(words: &[&str]) -> Result<Child, Error> {
         let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
         // Ctrl-C is for the parent, which then ends the child.
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -39,12 +39,12 @@ impl Child {
     }
 
     /// Its standard input and output. They can be taken once.
-    pub fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Error> {
+    pub(crate) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Error> {
         let pipes = self.0.stdin.take().zip(self.0.stdout.take());
         pipes.ok_or_else(|| Error::PeerGone("it was started without a pipe".to_owned()))
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 }

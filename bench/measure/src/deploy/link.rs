@@ -44,7 +44,7 @@ const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub struct NamedLink {
     side: Side,
-    pub node: String,
+    pub(crate) node: String,
     core: Option<usize>,
     /// Its transport, as named on the command line.
     on: TransportName,
@@ -82,7 +82,7 @@ fn with_port(name: &str) -> Result<String, Error> {
 
 impl NamedLink {
     /// The side of a node called `node` on this transport, or on this interface of the calling thread's host.
-    pub fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
+    pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
         let interface = on.strip_prefix("xdp:").filter(|_| is_interface(on)).map(Interface::find).transpose()?;
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
@@ -91,17 +91,17 @@ impl NamedLink {
         Ok(NamedLink { side, node: node.to_owned(), core, on, interface, is_several, address, opened: 0 })
     }
 
-    pub fn on(&self) -> String {
+    pub(crate) fn on(&self) -> String {
         self.on.to_string()
     }
 
     /// The present state of the interface, if it is one.
-    pub fn interface(&self) -> Result<Option<Interface>, Error> {
+    pub(crate) fn interface(&self) -> Result<Option<Interface>, Error> {
         self.interface.as_ref().map(|known| Ok(Interface::find(&known.name)?)).transpose()
     }
 
     /// Open a node that measures nothing. It sleeps while it is idle.
-    pub fn node(&self, how: DriverOptions, watch: &Watch) -> Result<Node, Error> {
+    pub(crate) fn node(&self, how: DriverOptions, watch: &Watch) -> Result<Node, Error> {
         am::node(Idle::default(), &self.node, how, self.transport(how, watch)?.0)
     }
 

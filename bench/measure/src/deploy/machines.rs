@@ -35,7 +35,7 @@ const CONFIRM_TIME: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Measure against the peer. Without IP addresses on the wire, kernel UDP is left out unless the user named it.
-pub fn measure(setup: Setup<'_>, mut link: NamedLink, peer: &str) -> Result<Session, Error> {
+pub(crate) fn measure(setup: Setup<'_>, mut link: NamedLink, peer: &str) -> Result<Session, Error> {
     let order = setup.order;
     let mut attempt = |order: &Order| {
         if let Some(interface) = link.interface()? {

@@ -16,7 +16,7 @@ use am_wire::control::Control;
 use am_wire::frame::ETHERNET_HEADER;
 
 /// How long to wait for an answer to a plan.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The smallest MTU that carries a node.
 const MIN_MTU: u32 = (Control::MAX_FRAME - ETHERNET_HEADER) as u32;

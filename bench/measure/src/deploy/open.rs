@@ -41,7 +41,7 @@ pub fn open(on: &str, how: DriverOptions, watch: &Watch) -> Result<(Box<dyn Tran
 }
 
 /// Open AF_XDP on this interface.
-pub fn open_xdp(interface: &str, how: DriverOptions) -> Result<Xdp, Error> {
+pub(crate) fn open_xdp(interface: &str, how: DriverOptions) -> Result<Xdp, Error> {
     let options = XdpOptions { attach: how.xdp.attach(), ..XdpOptions::new(interface) };
     Ok(am_afxdp::open(&options)?)
 }

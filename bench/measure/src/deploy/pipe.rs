@@ -26,7 +26,7 @@ pub struct Lines<T> {
 
 impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     /// Read from here; `closed` is called at the end of the input.
-    pub fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
+    pub(crate) fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
         let (send, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -72,6 +72,7 @@ fn not_understood(error: serde_json::Error) -> Error {
     Error::Refused(format!("not understood: {error}"))
 }
 
+/// Write one line, and flush it.
 pub fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
     writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| Error::gone())

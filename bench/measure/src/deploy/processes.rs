@@ -20,15 +20,20 @@ use super::MIN_MTU;
 /// The transport between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalTransport {
+    /// UDP on the loopback interface.
     Udp,
+    /// TCP on the loopback interface.
     Tcp,
+    /// Shared memory.
     Shm,
+    /// DPDK's memif.
     Memif,
+    /// DPDK's vhost and virtio-user.
     VirtioUser,
 }
 
 /// A placeholder in names: the number of the driver that is opened, for transports that need a new name each time.
-pub const STAGE: &str = "%stage";
+pub(crate) const STAGE: &str = "%stage";
 
 /// The port of our sockets. A bare socket uses the one below.
 const PORT: u16 = 0x88b6;
@@ -57,11 +62,12 @@ impl LocalTransport {
         }
     }
 
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
 
-    pub const fn mtu(self) -> u32 {
+    pub(crate) const fn mtu(self) -> u32 {
         self.facts().1
     }
 
@@ -111,6 +117,7 @@ impl LocalTransport {
 
 /// The two transports that two processes open.
 pub struct TransportPair {
+    /// Of the near and the far side.
     pub names: [String; 2],
     /// The directory of their sockets, which lives as long as this.
     _files: Option<SocketDirectory>,

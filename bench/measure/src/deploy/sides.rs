@@ -24,7 +24,7 @@ pub struct Sides {
 
 impl Sides {
     /// Two hosts, with a cable between them that these drivers can use, and that has this rate.
-    pub fn cabled(mtu: u32, rate: Option<WireRate>, drivers: &[Driver]) -> Result<Sides, Error> {
+    pub(crate) fn cabled(mtu: u32, rate: Option<WireRate>, drivers: &[Driver]) -> Result<Sides, Error> {
         rights::check(true, drivers)?;
         check_mtu(mtu, drivers)?;
         let pair = rate.map_or_else(|| Pair::new(mtu), |rate| Pair::limited(mtu, rate))?;
@@ -32,12 +32,12 @@ impl Sides {
     }
 
     /// Two processes or threads, joined by this transport.
-    pub fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
+    pub(crate) fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
         let mtu = mtu.unwrap_or(local_transport.mtu());
         Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
     }
 
-    pub fn simulated(on: &str) -> Result<Sides, Error> {
+    pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
         let near = NamedLink::new(Side::Near, "alpha", on, None)?;
         let mtu = near.here()?.mtu.unwrap_or_default();
         Ok(Sides { mtu, ends: TransportPair::of([(); 2].map(|()| on.to_owned())), pair: None })
@@ -48,6 +48,7 @@ impl Sides {
         self.ends.names[side as usize].replace(STAGE, &nth.to_string())
     }
 
+    /// Whether each side is an interface with an XDP program.
     pub fn have_xdp_programs(&self) -> bool {
         self.ends.names[0].starts_with(XDP)
     }
@@ -61,7 +62,7 @@ impl Sides {
     }
 
     /// Measure against a far side in a process of its own.
-    pub fn measure(&self, setup: Setup<'_>) -> Result<Session, Error> {
+    pub(crate) fn measure(&self, setup: Setup<'_>) -> Result<Session, Error> {
         let [here, there] = &self.ends.names;
         let far = self.at(Side::Far, || child::Far::start(there, setup.cores, setup.watch))??;
         self.at(Side::Near, || far.measure(here, setup))?

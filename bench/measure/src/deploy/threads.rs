@@ -18,7 +18,7 @@ use crate::plan::{DriverOptions, Plan, Side, SideInfo};
 use crate::session::{Link, Opened, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;
 
-pub fn loopback(setup: Setup<'_>) -> Result<Session, Error> {
+pub(crate) fn loopback(setup: Setup<'_>) -> Result<Session, Error> {
     // The near side makes a wire for each stage, and sends the far side its end.
     let (ends, given) = channel::<End>();
     let make = move || {
@@ -34,7 +34,7 @@ pub fn loopback(setup: Setup<'_>) -> Result<Session, Error> {
 }
 
 /// Measure between two threads, on the simulated network of this name.
-pub fn simulated(setup: Setup<'_>, on: &str) -> Result<Session, Error> {
+pub(crate) fn simulated(setup: Setup<'_>, on: &str) -> Result<Session, Error> {
     let near = NamedLink::new(Side::Near, "alpha", on, setup.cores.near)?;
     let far = NamedLink::new(Side::Far, "beta", on, setup.cores.far)?;
     measure(setup, near, far)

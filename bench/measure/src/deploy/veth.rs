@@ -20,6 +20,7 @@ use crate::wire::WireRate;
 
 /// The name of both ends of the cable.
 pub const INTERFACE: &str = "am0";
+/// The IP addresses of both ends.
 pub const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 /// The smallest MTU of a veth. AF_XDP carries the largest.
 const MIN_VETH_MTU: u32 = 68;
@@ -27,12 +28,14 @@ const MIN_VETH_MTU: u32 = 68;
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
 pub struct Pair {
+    /// The near and the far one.
     pub hosts: [Host; 2],
     /// In the middle of a cable with a limited rate.
     pub _switch: Option<Bridge>,
 }
 
 impl Pair {
+    /// A cable with this MTU.
     pub fn new(mtu: u32) -> Result<Pair, Error> {
         let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
         let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
@@ -41,7 +44,7 @@ impl Pair {
     }
 
     /// The cable has this rate. A switch in the middle limits it, and learns no addresses: bare frames have another one each.
-    pub fn limited(mtu: u32, rate: WireRate) -> Result<Pair, Error> {
+    pub(crate) fn limited(mtu: u32, rate: WireRate) -> Result<Pair, Error> {
         let hosts = [Host::new("alpha")?, Host::new("beta")?];
         let options = BridgeOptions { mtu, learning: false, ..BridgeOptions::default() };
         let switch = Bridge::new(&hosts.each_ref(), INTERFACE, &options)?;
@@ -53,6 +56,7 @@ impl Pair {
     }
 }
 
+/// The names of the transports at both ends.
 pub fn interfaces() -> [String; 2] {
     [(); 2].map(|()| format!("xdp:{INTERFACE}"))
 }

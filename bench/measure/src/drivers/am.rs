@@ -22,7 +22,7 @@ use crate::loss::Loss;
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
-pub const TRACING: &str = "writing the file of --trace";
+pub(crate) const TRACING: &str = "writing the file of --trace";
 
 const ENDPOINT: &str = "am-bench";
 
@@ -32,7 +32,7 @@ const REGION: HandlerId = HandlerId(2);
 
 /// Messages with one doorbell when they are coalesced: two full frames of the smallest messages. Any number in between
 /// would end with a nearly empty frame.
-pub const COALESCED_BATCH: usize = 2 * 62;
+pub(crate) const COALESCED_BATCH: usize = 2 * 62;
 
 /// The window for coalesced messages. The default of 128 messages is two frames, so the sender would wait for the first
 /// while the second is on its way.
@@ -53,7 +53,7 @@ struct State {
     transfers: Transfers,
 }
 
-pub struct Am {
+pub(crate) struct Am {
     state: State,
     endpoint: Endpoint<State>,
     node: Node,
@@ -83,7 +83,7 @@ pub fn node(idle: Idle, name: &str, how: DriverOptions, transport: Box<dyn Trans
 
 /// Connect to this endpoint of the peer, with a `turn` of the loop after each look. The peer may not be there yet, so
 /// try again.
-pub fn connect<S>(
+pub(crate) fn connect<S>(
     endpoint: &mut Endpoint<S>,
     peer: &str,
     name: &str,
@@ -105,7 +105,7 @@ pub fn connect<S>(
 
 impl Am {
     /// One side, with a node called `name` on this transport, whose XDP program runs at `xdp`.
-    pub fn over(
+    pub(crate) fn over(
         (transport, xdp): (Box<dyn Transport>, Option<&'static str>),
         side: Side,
         name: &str,
@@ -191,6 +191,7 @@ impl Am {
     }
 }
 
+/// What a node or a transport cannot do here.
 pub fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }

@@ -34,7 +34,7 @@ const EACH: usize = 384;
 /// The words of a control message, behind its counter.
 const WORDS: usize = ControlMessage::BYTES / 4;
 
-pub struct Cacheline {
+pub(crate) struct Cacheline {
     lines: Shared,
     /// The first of our lines, and of the other side's.
     own: usize,
@@ -48,7 +48,7 @@ pub struct Cacheline {
 
 impl Cacheline {
     /// Open this side on lines of this name. Each driver has new lines.
-    pub fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
+    pub(crate) fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
         let path = PathBuf::from(format!("/dev/shm/{name}.line"));
         let open = || {
             let mut file = File::options();

@@ -27,7 +27,9 @@ const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 
 /// One of two vertices of a graph, and its endpoint.
 pub struct Vertex {
+    /// The process.
     pub dp: Dp<Vec<u8>>,
+    /// Its end of the point-to-point channel.
     pub point: Point,
     peer: Nid,
 }
@@ -72,7 +74,7 @@ impl Vertex {
 }
 
 /// One side of the driver.
-pub struct DpChannel {
+pub(crate) struct DpChannel {
     vertex: Vertex,
     mode: String,
     framing: &'static str,
@@ -87,7 +89,7 @@ pub struct DpChannel {
 
 impl DpChannel {
     /// One side, with a node of its own, whose XDP program runs at `xdp`. Both sides connect.
-    pub fn open(
+    pub(crate) fn open(
         (node, xdp): (Node, Option<&'static str>),
         side: Side,
         names: [&str; 2],

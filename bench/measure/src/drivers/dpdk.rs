@@ -24,7 +24,7 @@ const NIC_LINK_TIMEOUT: Duration = Duration::from_secs(10);
 const VHOST: [u8; 6] = *b"\x56HOST\0";
 
 /// Open the device of this name, with frames for the peer.
-pub fn open(
+pub(crate) fn open(
     side: Side,
     on: &TransportName,
     (here, peer): (&SideInfo, &SideInfo),
@@ -66,7 +66,7 @@ fn joined(side: Side, options: &DpdkOptions, watch: &Watch) -> Result<Raw, Error
 }
 
 /// The address of the device of this name: a NIC tells it, other names contain it; else all zero.
-pub fn address(on: &TransportName) -> Result<[u8; 6], Error> {
+pub(crate) fn address(on: &TransportName) -> Result<[u8; 6], Error> {
     if let Some(options) = DpdkOptions::of(on).ok().filter(DpdkOptions::is_pci) {
         return Raw::open(&options).map(|nic| nic.address().0).map_err(facility);
     }

@@ -14,7 +14,7 @@ use crate::content::mix;
 use crate::loss::Loss;
 
 /// The share of frames to lose, from now on.
-pub type LossSetting = Rc<Cell<Loss>>;
+pub(crate) type LossSetting = Rc<Cell<Loss>>;
 
 struct Lossy {
     inner: Box<dyn Transport>,
@@ -26,7 +26,7 @@ struct Lossy {
 }
 
 /// The transport itself, or with `lossy` one that drops frames.
-pub fn over(transport: Box<dyn Transport>, lossy: bool) -> (Box<dyn Transport>, Option<LossSetting>) {
+pub(crate) fn over(transport: Box<dyn Transport>, lossy: bool) -> (Box<dyn Transport>, Option<LossSetting>) {
     if !lossy {
         return (transport, None);
     }

@@ -42,13 +42,13 @@ const MAX_COPIED: usize = 256;
 const FLOW_BYTES: Range<usize> = 6..9;
 
 /// The content that `hybrid` sends.
-pub fn hybrid(size: usize) -> Content {
+pub(crate) fn hybrid(size: usize) -> Content {
     if size <= MAX_COPIED { Content::of(size) } else { Content::in_place(size) }
 }
 
 /// Fill a frame's payload as `hybrid` does: copy it, or build it in place.
 #[inline]
-pub fn provide(to: &mut [u8], payload: &[u8]) {
+pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
     if to.len() <= MAX_COPIED {
         to.copy_from_slice(payload);
     } else {
@@ -57,7 +57,7 @@ pub fn provide(to: &mut [u8], payload: &[u8]) {
 }
 
 /// One side of the driver.
-pub struct Queues<T> {
+pub(crate) struct Queues<T> {
     transport: T,
     link: LinkAddresses,
     driver: Driver,
@@ -81,7 +81,7 @@ pub struct Queues<T> {
 impl<T: Transport> Queues<T> {
     /// This row, or `raw`, over a transport. If the peer's address is unknown, `to` is the broadcast address; the first control
     /// message from the peer replaces it.
-    pub fn new(mut transport: T, to: Address, driver: Driver) -> Queues<T> {
+    pub(crate) fn new(mut transport: T, to: Address, driver: Driver) -> Queues<T> {
         transport.steer(flow_of(DATA), true);
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
@@ -106,12 +106,12 @@ impl<T: Transport> Queues<T> {
     }
 
     /// Report where the transport's XDP program runs.
-    pub fn by_xdp(self, at: &'static str) -> Queues<T> {
+    pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
         Queues { xdp: Some(at), ..self }
     }
 
     /// Limit frames to the length that the peer carries too.
-    pub fn carrying(self, peer: &SideInfo) -> Queues<T> {
+    pub(crate) fn carrying(self, peer: &SideInfo) -> Queues<T> {
         Queues { largest: peer.carries(self.largest as u32), ..self }
     }
 
@@ -152,12 +152,12 @@ impl<T: Transport> Queues<T> {
     }
 }
 
-pub fn flow_of(id: u16) -> Flow {
+pub(crate) fn flow_of(id: u16) -> Flow {
     Flow::new(id).unwrap_or(Flow::NODE)
 }
 
 /// The first bytes of a frame with this payload.
-pub fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET_HEADER] {
+pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET_HEADER] {
     let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = LinkAddresses { to, from, ethertype: EtherType::DEFAULT };
     // The body fills the frame, so no trailer is written into it.
@@ -172,7 +172,7 @@ pub fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHER
 
 impl Queues<LiveNic> {
     /// `raw` on a NIC of the network of this name, once the other side is there.
-    pub fn simulated(on: &TransportName, watch: &Watch) -> Result<Queues<LiveNic>, Error> {
+    pub(crate) fn simulated(on: &TransportName, watch: &Watch) -> Result<Queues<LiveNic>, Error> {
         let settings = SimSettings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
         let end = live::open(&settings).map_err(facility)?;
         // A side that returns after a driver has its old place, and so its old address.

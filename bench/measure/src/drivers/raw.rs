@@ -25,7 +25,7 @@ const WINDOW: u64 = 512;
 /// for the address of another station.
 const MARK: u8 = 2;
 
-pub trait Device {
+pub(crate) trait Device {
     /// Set the frame that [`send`](Device::send) sends.
     fn write(&mut self, frame: &[u8]) -> io::Result<()>;
 
@@ -43,16 +43,16 @@ pub trait Device {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
 }
 
-pub struct DeviceInfo {
-    pub mode: String,
-    pub xdp: Option<&'static str>,
+pub(crate) struct DeviceInfo {
+    pub(crate) mode: String,
+    pub(crate) xdp: Option<&'static str>,
     /// The longest frame, from the destination address on.
-    pub max_frame: usize,
+    pub(crate) max_frame: usize,
     /// How many frames may arrive between two receives.
-    pub depth: usize,
+    pub(crate) depth: usize,
 }
 
-pub struct RawChannel<D = am_afxdp::raw::Raw> {
+pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
     info: DeviceInfo,
     row: Row,
@@ -73,7 +73,7 @@ pub struct RawChannel<D = am_afxdp::raw::Raw> {
 
 impl RawChannel {
     /// Between two sides. The program stays attached to this side's interface as long as this lives.
-    pub fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
+    pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
         let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
         let (mode, xdp) = (raw.mode().to_string(), Some(raw.mode().attach.name()));
         let info = DeviceInfo { mode, xdp, max_frame: raw.max_frame(), depth: raw.depth() };
@@ -83,7 +83,7 @@ impl RawChannel {
 
 impl<D: Device> RawChannel<D> {
     /// Over this device, whose address is `own`, to the peer.
-    pub fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
+    pub(crate) fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
         let mut out = [0; ETHERNET_HEADER];
         out[..6].copy_from_slice(&peer.address);
         out[6..12].copy_from_slice(&own.0);
@@ -107,7 +107,7 @@ impl<D: Device> RawChannel<D> {
     }
 
     /// The driver of this row of the ablation. Each adds one thing to the row below it; `raw` is `streamed`.
-    pub fn of(self, row: Row) -> RawChannel<D> {
+    pub(crate) fn of(self, row: Row) -> RawChannel<D> {
         RawChannel { row, ..self }
     }
 

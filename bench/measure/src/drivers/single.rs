@@ -6,7 +6,7 @@ use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::error::Error;
 use crate::loss::Loss;
 
-pub struct Single(pub Box<dyn Channel>);
+pub(crate) struct Single(pub(crate) Box<dyn Channel>);
 
 impl Channel for Single {
     fn info(&self) -> ChannelInfo<'_> {

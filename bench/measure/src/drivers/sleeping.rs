@@ -15,7 +15,7 @@ use crate::error::Error;
 const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
 
 /// A channel that can be waited for.
-pub trait Pollable {
+pub(crate) trait Pollable {
     /// The descriptor that is readable when something can be received.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
@@ -26,7 +26,7 @@ pub trait Pollable {
 }
 
 /// A channel that sleeps in `poll(2)`.
-pub struct Sleeping<P> {
+pub(crate) struct Sleeping<P> {
     channel: P,
     /// Whether a whole batch was sent. The sender has the next one ready.
     has_more: bool,
@@ -35,7 +35,7 @@ pub struct Sleeping<P> {
 }
 
 impl<P: Channel + Pollable> Sleeping<P> {
-    pub fn new(channel: P) -> Sleeping<P> {
+    pub(crate) fn new(channel: P) -> Sleeping<P> {
         Sleeping { channel, has_more: false, is_full: false }
     }
 

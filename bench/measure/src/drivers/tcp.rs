@@ -21,7 +21,7 @@ use crate::watch::Watch;
 
 /// Which part joins the messages of a batch into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteBatching {
+pub(crate) enum WriteBatching {
     /// The kernel: one write a message, which may wait until they fill a segment (Nagle's algorithm).
     Kernel,
     /// The sender: one write a batch.
@@ -32,7 +32,7 @@ pub enum WriteBatching {
 
 impl WriteBatching {
     /// The same as `am` does.
-    pub fn like_ours(how: DriverOptions) -> WriteBatching {
+    pub(crate) fn like_ours(how: DriverOptions) -> WriteBatching {
         if how.coalesce { WriteBatching::Coalesced } else { WriteBatching::Sender }
     }
 }
@@ -51,7 +51,7 @@ const READ_BYTES: usize = 256 << 10;
 const WRITE_BYTES: usize = 256 << 10;
 
 /// One side of the driver.
-pub struct Tcp {
+pub(crate) struct Tcp {
     stream: Option<TcpStream>,
     /// Present until the near side has connected.
     listener: Option<TcpListener>,
@@ -73,7 +73,7 @@ pub struct Tcp {
 
 impl Tcp {
     /// The far side listens. The near side connects once it does.
-    pub fn open(
+    pub(crate) fn open(
         (side, write_batching): (Side, WriteBatching),
         interface: &str,
         mtu: usize,

@@ -33,7 +33,7 @@ const CONTROL: u8 = 0xff;
 const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 
 #[derive(Debug)]
-pub struct Udp {
+pub(crate) struct Udp {
     socket: UdpSocket,
     mode: String,
     layout: FrameLayout,
@@ -50,7 +50,7 @@ pub struct Udp {
 
 impl Udp {
     /// A socket between two sides; `mode` describes the wire between them.
-    pub fn open(
+    pub(crate) fn open(
         side: Side,
         interface: &str,
         mtu: usize,
@@ -136,7 +136,7 @@ fn control(datagram: &[u8]) -> Option<ControlMessage> {
     control.and_then(ControlMessage::from_bytes)
 }
 
-pub fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(SocketAddr, SocketAddr), Error> {
+pub(crate) fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(SocketAddr, SocketAddr), Error> {
     let (own, other) = here.ip_towards(peer).ok_or_else(|| Error::NoIp(here.why_no_ip(peer)))?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
@@ -149,7 +149,7 @@ pub fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(S
 }
 
 /// The address of a side's socket, on the interface with this index.
-pub fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
+pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
     match ip {
         IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, PORT)),
         IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, interface)),

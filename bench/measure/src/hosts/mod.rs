@@ -38,6 +38,7 @@ pub struct HostPlan {
     pub outstanding: u32,
     /// The port of the switch where it is.
     pub port: usize,
+    /// How it waits for messages.
     pub wait: Wait,
     /// Its place in a group.
     pub member: Option<Member>,
@@ -71,20 +72,22 @@ pub enum Wait {
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Its requests that were answered.
-    pub answered: u64,
+    pub(crate) answered: u64,
     /// The length of the interval, by this host's clock.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// From sending a request to its reply, in nanoseconds.
     pub round_trips: RoundTrips,
     /// Requests and replies with wrong content.
-    pub wrong: u64,
+    pub(crate) wrong: u64,
     /// Requests that came back undelivered.
     pub returned: u64,
     /// Of its node, since it was opened.
     pub rejects_sent: u64,
+    /// Messages sent again.
     pub retransmitted: u64,
     /// Requests that it received, and frames that were acknowledgements alone.
     pub requests: u64,
+    /// Frames that only acknowledge.
     pub acks: u64,
 }
 
@@ -116,6 +119,7 @@ impl Tally {
 pub struct Span {
     /// Time after the last connection opened that is not counted.
     pub warm_up: Duration,
+    /// The time that is counted.
     pub time: Duration,
 }
 

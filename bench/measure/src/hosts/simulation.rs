@@ -20,13 +20,13 @@ use crate::watch::Watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prices {
     /// For a turn of the node's loop.
-    pub poll: Nanos,
+    pub(crate) poll: Nanos,
     /// For each visit to one of several endpoints, beside its messages.
-    pub visit: Nanos,
+    pub(crate) visit: Nanos,
     /// For each look at one that has none.
-    pub look: Nanos,
+    pub(crate) look: Nanos,
     /// For each frame received or sent, with all that its messages cost.
-    pub frame: Nanos,
+    pub(crate) frame: Nanos,
 }
 
 /// Counted instructions at three a nanosecond: 415 for a turn that finds nothing, and 450 for a frame among others, one
@@ -42,11 +42,15 @@ const CONNECT_TIMEOUT: Nanos = 2000 * MS;
 
 /// A simulated switch.
 pub struct Simulation<'a> {
+    /// How nodes are opened.
     pub how: DriverOptions,
+    /// Payload bytes of a frame.
     pub mtu: u32,
+    /// What the steps of a node cost.
     pub prices: Prices,
     /// How many times the bandwidth between the two halves of the hosts is less than that of their links.
     pub oversubscription: Option<u64>,
+    /// Says when to stop.
     pub watch: &'a Watch,
 }
 

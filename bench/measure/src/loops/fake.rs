@@ -12,28 +12,29 @@ use crate::error::Error;
 use crate::watch::Watch;
 
 /// Long enough for a busy machine.
-pub const TIMEOUTS: Timeouts = Timeouts { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
+pub(crate) const TIMEOUTS: Timeouts = Timeouts { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
 
 /// For tests of a silent peer.
-pub const SHORT_TIMEOUTS: Timeouts = Timeouts { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
+pub(crate) const SHORT_TIMEOUTS: Timeouts =
+    Timeouts { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
 
 /// The window of a fake channel.
-pub const WINDOW: u64 = 64;
+pub(crate) const WINDOW: u64 = 64;
 
 /// The faults of the wire.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// The delay of each message.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// Every nth data message is lost; 0: none.
-    pub lose_data: u64,
+    pub(crate) lose_data: u64,
     /// Every nth data message arrives after later ones, as if it were sent again, on a wire with credits instead of a
     /// window; 0: none.
-    pub late_data: u64,
+    pub(crate) late_data: u64,
     /// Every nth data message arrives a byte short; 0: none.
-    pub cut_data: u64,
+    pub(crate) cut_data: u64,
     /// Every nth control message is lost; 0: none.
-    pub lose_controls: u64,
+    pub(crate) lose_controls: u64,
 }
 
 /// The delay of a late message.
@@ -50,7 +51,7 @@ type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
 
 /// One end of the wire.
 #[derive(Debug, Default)]
-pub struct Fake {
+pub(crate) struct Fake {
     out: Queue,
     back: Queue,
     faults: Faults,
@@ -59,11 +60,11 @@ pub struct Fake {
     data: u64,
     controls: u64,
     /// Data messages of this end that were lost, cut, and late.
-    pub lost: u64,
-    pub cut: u64,
-    pub late: u64,
+    pub(crate) lost: u64,
+    pub(crate) cut: u64,
+    pub(crate) late: u64,
     /// The largest number of data messages in the queue to the other side.
-    pub most_on_the_way: u64,
+    pub(crate) most_on_the_way: u64,
 }
 
 impl Fake {
@@ -164,7 +165,7 @@ impl Channel for Fake {
 }
 
 /// Run the near side against the real far side, across a faulty wire.
-pub fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
     let near = |channel: &mut Fake| {
         let result = near(channel)?;
         open(channel, TIMEOUTS, &Watch::default()).end().map(|()| result)
@@ -174,7 +175,7 @@ pub fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error
 }
 
 /// As `across`, with the far side's result. A near side that failed does not wait for the far side.
-pub fn both<T>(
+pub(crate) fn both<T>(
     faults: Faults,
     near: impl FnOnce(&mut Fake) -> Result<T, Error>,
 ) -> (Result<T, Error>, Result<(), Error>) {
@@ -186,11 +187,11 @@ pub fn both<T>(
     (result, far)
 }
 
-pub fn open<'a>(channel: &'a mut Fake, timeouts: Timeouts, watch: &'a Watch) -> OpenDriver<'a> {
+pub(crate) fn open<'a>(channel: &'a mut Fake, timeouts: Timeouts, watch: &'a Watch) -> OpenDriver<'a> {
     OpenDriver { channel, driver: Driver::Raw, timeouts, watch }
 }
 
 /// An end without a peer.
-pub fn alone() -> Fake {
+pub(crate) fn alone() -> Fake {
     Fake::new(&Queue::default(), &Queue::default(), Faults::default())
 }

@@ -13,7 +13,7 @@ impl OpenDriver<'_> {
     ///
     /// # Errors
     /// [`Error::GivenUp`] if the near side leaves early; the near side is lost; or the driver fails.
-    pub fn serve(self) -> Result<(), Error> {
+    pub(crate) fn serve(self) -> Result<(), Error> {
         let mut far = Far { own: self, done: 0, last: ControlMessage::Ended };
         let end = far.follow();
         match end {

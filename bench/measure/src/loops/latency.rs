@@ -16,19 +16,23 @@ pub type RoundTrips = Histogram<u64>;
 /// After this time without a reply, ask whether the request has arrived.
 const LATE_REPLY: Duration = Duration::from_millis(20);
 
+/// What a measurement of round trips has found.
 #[derive(Clone, Debug)]
 pub struct Latency {
+    /// The times, in nanoseconds.
     pub round_trips: RoundTrips,
+    /// Messages that never arrived.
     pub lost: u64,
 }
 
+/// An empty histogram.
 pub fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
 
 impl OpenDriver<'_> {
     /// The near side of one measurement.
-    pub fn latency(&mut self, step: Step) -> Result<Latency, Error> {
+    pub(crate) fn latency(&mut self, step: Step) -> Result<Latency, Error> {
         self.start(step)?;
         let mut latency = Latency { round_trips: round_trips(), lost: 0 };
         let near = OpenDriver { channel: &mut *self.channel, ..*self };

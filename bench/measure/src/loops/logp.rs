@@ -35,6 +35,7 @@ pub struct LogP {
     pub receive: f64,
     /// g: the time between two requests of a long burst.
     pub gap: f64,
+    /// The median round trip.
     pub round_trip: f64,
     /// Requests without a reply.
     pub lost: u64,
@@ -49,7 +50,7 @@ impl LogP {
 
 impl OpenDriver<'_> {
     /// The near side of one measurement.
-    pub fn logp(&mut self, step: Step) -> Result<LogP, Error> {
+    pub(crate) fn logp(&mut self, step: Step) -> Result<LogP, Error> {
         self.start(step)?;
         let near = OpenDriver { channel: &mut *self.channel, ..*self };
         let mut bursts = Bursts { near, sent: 0, arrived: 0, lost: 0, wrong: 0 };

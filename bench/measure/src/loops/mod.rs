@@ -27,4 +27,4 @@ pub mod throughput;
 #[cfg(test)]
 pub mod fake;
 
-pub use steps::{CONFIRM_TIME, OpenDriver};
+pub(crate) use steps::{CONFIRM_TIME, OpenDriver};

@@ -17,14 +17,14 @@ const SETTLE_TIME: Duration = Duration::from_millis(20);
 const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// How long the far side stays to repeat its confirmation: a few of the near side's questions.
-pub const CONFIRM_TIME: Duration = Duration::from_millis(10);
+pub(crate) const CONFIRM_TIME: Duration = Duration::from_millis(10);
 
 /// One side of a driver, and how it waits for the other.
-pub struct OpenDriver<'a> {
-    pub channel: &'a mut dyn Channel,
-    pub driver: Driver,
-    pub timeouts: Timeouts,
-    pub watch: &'a Watch,
+pub(crate) struct OpenDriver<'a> {
+    pub(crate) channel: &'a mut dyn Channel,
+    pub(crate) driver: Driver,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) watch: &'a Watch,
 }
 
 impl<'a> OpenDriver<'a> {
@@ -91,7 +91,7 @@ impl<'a> OpenDriver<'a> {
     }
 
     /// End the stage. The far side may have confirmed it and be gone already, so its silence is no error.
-    pub fn end(&mut self) -> Result<(), Error> {
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
         self.channel.lose(Loss::NONE);
         let mut wait = self.wait("ending a stage", self.timeouts.silence);
         match self.ask(&mut wait, ControlMessage::End, |control| (control == ControlMessage::Ended).then_some(())) {
@@ -102,7 +102,7 @@ impl<'a> OpenDriver<'a> {
 
     /// Tell the far side that the near side leaves, so that it need not wait for a time-out. Whether it receives this
     /// does not matter: the user needs the reason for leaving.
-    pub fn give_up(&mut self, why: &Error) {
+    pub(crate) fn give_up(&mut self, why: &Error) {
         let limit = match why {
             Error::PeerGone(_) => return,
             // If this side was interrupted, or has waited already, allow no more than a delivery takes.

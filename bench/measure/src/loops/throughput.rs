@@ -10,22 +10,23 @@ use crate::channel::{BATCH, Channel, ControlMessage, SpinWait, Step};
 /// A sender without room for this long asks how many messages have arrived.
 const STALL_TIME: Duration = Duration::from_millis(5);
 
+/// What a measurement in one direction has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Messages that arrived within [`time`](Throughput::time), by the receiver's count.
-    pub messages: u64,
-    pub bytes: u64,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
     /// The interval, by the receiver's clock.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// Messages sent that never arrived, with those of the warm-up and the end.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Frames of a message, with those sent again.
-    pub frames_each: f64,
+    pub(crate) frames_each: f64,
 }
 
 impl OpenDriver<'_> {
     /// The near side of one measurement.
-    pub fn throughput(&mut self, step: Step) -> Result<Throughput, Error> {
+    pub(crate) fn throughput(&mut self, step: Step) -> Result<Throughput, Error> {
         self.start(step)?;
         let window = self.channel.window();
         // With a window the receiver reports all the time, otherwise only at the end.

@@ -87,7 +87,7 @@ impl Cell {
     }
 
     /// The field; `None` without one.
-    pub fn json(self) -> Option<Value> {
+    pub(crate) fn json(self) -> Option<Value> {
         Some(match self {
             Cell::Absent => return None,
             Cell::Nothing | Cell::Unknown(_) => Value::Null,

@@ -23,7 +23,7 @@ pub use words::{INTRODUCTION, LOOPBACK};
 
 /// Everything that was measured, and the ratios.
 #[derive(Debug)]
-pub struct Report<'a> {
+pub(crate) struct Report<'a> {
     rows: Vec<Row<'a>>,
     comparisons: Vec<Comparison>,
     /// The rates with losses on purpose, relative to those without.
@@ -46,7 +46,7 @@ struct Comparison {
 
 impl Report<'_> {
     /// The report of these measurements.
-    pub fn new(all: &[Measured], cores: Cores) -> Report<'_> {
+    pub(crate) fn new(all: &[Measured], cores: Cores) -> Report<'_> {
         let rows = rows(all);
         let comparisons = rows.chunk_by(|a, b| (a.first.bench, a.first.nth_size) == (b.first.bench, b.first.nth_size));
         let comparisons = comparisons.map(|its| {
@@ -71,7 +71,7 @@ impl Report<'_> {
     }
 
     /// One object for each row, and a summary last. The first fields are stable; later ones may grow.
-    pub fn json(&self) -> Vec<Value> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let lines = self.benches().flat_map(|(bench, rows)| lines(bench.name(), &columns(bench), rows)).collect();
         summed(lines, "", Some(self.cores), self.is_simulated(), self.summary())
     }
@@ -109,7 +109,7 @@ impl Report<'_> {
     }
 
     /// One table a bench, and the ratios.
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         for (bench, rows) in self.benches() {
             let shared = if rows.iter().any(|row| row.first.batching == Batching::Shared) {

@@ -6,6 +6,7 @@ use crate::plan::Bench;
 use crate::spread::Spread;
 use crate::stats::Ratio;
 
+/// What the demonstration says first.
 pub const INTRODUCTION: &str = "\
 Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three drivers take turns to
 carry messages from a program on one host to a program on the other:
@@ -13,6 +14,7 @@ carry messages from a program on one host to a program on the other:
   raw  bare AF_XDP frames without a protocol: the limit of AF_XDP on this machine
   udp  a kernel UDP socket that spins: what a program can use without us";
 
+/// What the demonstration says where no cable can be made.
 pub const LOOPBACK: &str = "\
 Instead, the same two measurements run between two threads of this process, joined by memory: the
 whole protocol, without kernel, device driver or cable.
@@ -20,7 +22,7 @@ whole protocol, without kernel, device driver or cable.
   raw  the same frames without a protocol";
 
 /// How one driver compares with another; `raw` is the name of bare frames here.
-pub fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
+pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
     let words = |driver| match driver {
         Driver::Am => "am",
         Driver::Raw => raw,
@@ -39,7 +41,7 @@ pub fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
 
 /// The ratios that deserve a sentence: not both a ratio and its inverse, and that of UDP to raw only if it is the only
 /// one.
-pub fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
+pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
     let alone = ratios.len() == 1;
     ratios.iter().filter(move |ratio| match (ratio.over, ratio.under) {
         (Driver::Am, Driver::Udp) => bench != Bench::Latency,
@@ -49,10 +51,12 @@ pub fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
     })
 }
 
+/// A number of rounds.
 pub fn rounds(count: usize) -> String {
     if count == 1 { "one round".to_owned() } else { format!("{count} rounds") }
 }
 
+/// Where the XDP program ran.
 pub fn xdp(at: &str) -> &'static str {
     match at {
         "generic" => {
@@ -66,7 +70,7 @@ pub fn xdp(at: &str) -> &'static str {
 pub const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
 /// Printed below the tables if a ratio differs between rounds by more than [`MAX_SPREAD`].
-pub const DISTURBED: &str =
+pub(crate) const DISTURBED: &str =
     "the rounds differ by more than a factor of ten: with other load on the machine these figures are worthless\n";
 
 /// How much a ratio may differ between rounds.

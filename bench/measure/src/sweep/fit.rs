@@ -5,13 +5,13 @@ use super::Point;
 
 /// The three figures of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Model {
+pub(crate) struct Model {
     /// Nanoseconds.
-    pub t0: f64,
+    pub(crate) t0: f64,
     /// Bytes a second.
-    pub r_inf: f64,
+    pub(crate) r_inf: f64,
     /// Bytes; `None` if no size reaches half of `r_inf`.
-    pub n_half: Option<f64>,
+    pub(crate) n_half: Option<f64>,
 }
 
 impl Model {
@@ -22,7 +22,7 @@ impl Model {
     /// infinitely long ones do, and `n1/2` is read off the curve.
     ///
     /// `None` if fewer than two sizes fit one frame, or none fills one.
-    pub fn of(curve: &[Point]) -> Option<Model> {
+    pub(crate) fn of(curve: &[Point]) -> Option<Model> {
         let of = |which: fn(&&Point) -> bool| curve.iter().filter(which).map(Point::size_and_time).collect::<Vec<_>>();
         let (t0, _) = line(&of(|point| point.frames == 1))?;
         let full = of(|point| point.full);
@@ -36,7 +36,7 @@ impl Model {
     }
 
     /// `n1/2` of a curve that is one line.
-    pub fn product(&self) -> f64 {
+    pub(crate) fn product(&self) -> f64 {
         self.t0 * self.r_inf / 1e9
     }
 }

@@ -29,7 +29,7 @@ use fit::Model;
 
 /// A figure of a curve, and the points that it comes from.
 pub struct Figure {
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     of: fn(&Model) -> f64,
     from: fn(&Point) -> bool,
 }
@@ -42,22 +42,23 @@ pub const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf, from:
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
+    /// Bytes of a message.
     pub size: usize,
     /// Frames of a message.
-    pub frames: usize,
+    pub(crate) frames: usize,
     /// Whether the message fills them all.
-    pub full: bool,
+    pub(crate) full: bool,
     /// Nanoseconds of a message in a stream.
     pub ns: f64,
     /// Frames a second as counted: several messages may share one.
-    pub frames_per_s: f64,
+    pub(crate) frames_per_s: f64,
     /// Messages that never arrived.
-    pub lost: u64,
+    pub(crate) lost: u64,
 }
 
 impl Point {
     /// Bytes a second.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.size as f64 * 1e9 / self.ns
     }
 
@@ -69,25 +70,32 @@ impl Point {
 /// One driver's curve.
 #[derive(Clone, Debug)]
 pub struct Curve {
+    /// What carried the messages.
     pub driver: Driver,
+    /// The device and its mode.
     pub mode: String,
+    /// Where the XDP program ran, if there was one.
     pub xdp: Option<&'static str>,
+    /// Where our header was.
     pub framing: &'static str,
     /// How its messages were handed over.
     pub batching: Batching,
     /// By size; medians over the rounds.
     pub points: Vec<Point>,
     /// The figures of each complete round.
-    pub rounds: Vec<(usize, Model)>,
+    pub(crate) rounds: Vec<(usize, Model)>,
     /// Medians over the rounds.
-    pub model: Option<Model>,
+    pub(crate) model: Option<Model>,
 }
 
 /// All curves of one run.
 #[derive(Debug)]
 pub struct Sweep {
+    /// One for each driver.
     pub curves: Vec<Curve>,
+    /// The cores on which both sides ran.
     pub cores: Cores,
+    /// Turns of each driver.
     pub rounds: usize,
 }
 
@@ -97,6 +105,7 @@ impl Sweep {
         self.curves.iter().any(|curve| is_simulated(&curve.mode))
     }
 
+    /// The curves of these measurements.
     pub fn new(all: &[Measured], cores: Cores) -> Sweep {
         let mut drivers: Vec<Driver> = Vec::new();
         for one in all {
