@@ -2,6 +2,8 @@
 
 use std::fs::File;
 
+use clap::Args;
+
 use crate::cores::{Cores, CoresArg, pin};
 use crate::deploy::link::NamedLink;
 use crate::deploy::{machines, threads};
@@ -9,7 +11,7 @@ use crate::driver::Driver;
 use crate::drivers;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::options::Print;
+use crate::options::{AmountOptions, CoalesceOption, OpenOptions, Print};
 use crate::origin::Origin;
 use crate::plan::{Amount, Bench, DriverOptions, Side};
 use crate::progress::Progress;
@@ -19,6 +21,34 @@ use crate::session::{Order, Session, Setup};
 use crate::size::Size;
 use crate::topology::Topology;
 use crate::watch::Watch;
+
+/// What every command that measures takes.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// How drivers are opened.
+    #[command(flatten)]
+    pub open: OpenOptions,
+    /// How much is measured.
+    #[command(flatten)]
+    pub amount: AmountOptions,
+    /// How it is printed.
+    #[command(flatten)]
+    pub print: Print,
+}
+
+impl Common {
+    /// Measure there, with the drivers that the user named.
+    pub fn run<'a>(
+        &'a self,
+        topology: &'a Topology,
+        drivers: &'a [Driver],
+        cores: CoresArg,
+        watch: &'a Watch,
+    ) -> Run<'a> {
+        let (how, amount) = (self.open.how(topology.framing()), self.amount.amount());
+        Run { topology, drivers, how, amount, cores, print: &self.print, watch }
+    }
+}
 
 /// Where and how a command measures, and prints.
 pub struct Run<'a> {
@@ -39,6 +69,12 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// With several messages in a frame, or not.
+    pub fn coalesce(mut self, option: &CoalesceOption) -> Self {
+        self.how.coalesce = option.coalesce.is_on();
+        self
+    }
+
     /// Measure these benches and sizes with the drivers that the place has.
     pub fn benches(&self, benches: Vec<(Bench, Vec<Size>)>) -> Result<Session, Error> {
         // Only `am` has bulk transfers. Other drivers send as many bytes in frames; kernel UDP is left out.

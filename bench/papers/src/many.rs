@@ -11,10 +11,11 @@ use am_measure::error::Error;
 use am_measure::hosts::bridge::Bridged;
 use am_measure::hosts::simulation::{PRICES, Simulation};
 use am_measure::hosts::{Arena, Span};
-use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, OpenOptions, PlotOption, Print, only, usage};
+use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, PlotOption, only, usage};
 use am_measure::origin::Origin;
 use am_measure::plan::{DriverOptions, FramingArg};
 use am_measure::rights;
+use am_measure::run::Common;
 use am_measure::topology::{Here, HostsArg};
 use am_measure::watch::Watch;
 
@@ -57,13 +58,9 @@ pub(crate) struct ManyOptions {
     #[command(flatten)]
     here: Here,
     #[command(flatten)]
-    open: OpenOptions,
+    pub(crate) common: Common,
     #[command(flatten)]
     coalesce: CoalesceOption,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    pub(crate) print: Print,
     #[command(flatten)]
     pub(crate) plot: PlotOption,
 }
@@ -75,7 +72,7 @@ impl ManyOptions {
 
     /// Check this and the numbers of hosts, which this option names.
     pub(crate) fn check(&self, option: &str, counts: &[usize]) -> Result<(), Error> {
-        self.plot.check(&self.print)?;
+        self.plot.check(&self.common.print)?;
         check_counts(option, counts)?;
         if !self.is_simulated() && counts.iter().any(|count| *count > MAX_BRIDGED) {
             return Err(usage(format!(
@@ -87,7 +84,7 @@ impl ManyOptions {
 
     /// The rounds, and the length of each measurement.
     pub(crate) fn rounds(&self) -> (usize, Span) {
-        let AmountOptions { rounds, time, warm_up } = &self.amount;
+        let AmountOptions { rounds, time, warm_up } = &self.common.amount;
         (rounds.rounds, Span { warm_up: warm_up.unwrap_or(*time), time: *time })
     }
 
@@ -99,7 +96,7 @@ impl ManyOptions {
         watch: &Watch,
         work: impl FnOnce(&mut dyn Arena) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let how = DriverOptions { coalesce: self.coalesce.coalesce.is_on(), ..self.open.how(FramingArg::Split) };
+        let how = DriverOptions { coalesce: self.coalesce.coalesce.is_on(), ..self.common.open.how(FramingArg::Split) };
         let mtu = self.mtu();
         if self.is_simulated() {
             return work(&mut simulated(how, mtu, oversubscription, watch)?);

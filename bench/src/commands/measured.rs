@@ -9,14 +9,13 @@ use am_measure::error::Error;
 use am_measure::files::check_file;
 use am_measure::loss::Loss;
 use am_measure::options::{
-    AmountOptions, CoalesceOption, CoresOption, DriverOption, OpenOptions, PlotOption, Print, STREAMS, SizeOption,
-    apart, check_once, only, usage,
+    CoalesceOption, CoresOption, DriverOption, PlotOption, STREAMS, SizeOption, apart, check_once, only, usage,
 };
 use am_measure::origin::Origin;
 use am_measure::out;
-use am_measure::plan::{Bench, DriverOptions, FramingArg};
+use am_measure::plan::Bench;
 use am_measure::report::{INTRODUCTION, LOOPBACK, loss_curve};
-use am_measure::run::Run;
+use am_measure::run::{Common, Run};
 use am_measure::session::Session;
 use am_measure::size::{Size, swept};
 use am_measure::sweep::Sweep;
@@ -34,23 +33,19 @@ pub(crate) struct Measured {
     #[command(flatten)]
     size: SizeOption,
     #[command(flatten)]
-    open: OpenOptions,
+    common: Common,
     #[command(flatten)]
     coalesce: CoalesceOption,
     /// Write every frame of am that this side sends or receives to this file, for tcpdump and Wireshark (pcap). This
     /// costs time
     #[arg(long, value_name = "FILE", value_parser = values::path, help_heading = "What")]
     trace: Option<&'static Path>,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
 }
 
 impl Measured {
     pub(crate) fn topology(&self) -> Result<Topology, Error> {
         let drivers = &self.driver.driver;
-        self.print.check()?;
+        self.common.print.check()?;
         check_once("--driver", drivers)?;
         self.size.check()?;
         if let Some(trace) = self.trace {
@@ -58,25 +53,19 @@ impl Measured {
             if !drivers.is_empty() && !drivers.contains(&Driver::Am) {
                 return Err(usage("--trace is for am: add it to --driver"));
             }
-            apart("--save", self.print.save.as_deref(), "--trace", trace)?;
+            apart("--save", self.common.print.save.as_deref(), "--trace", trace)?;
         }
         if drivers.contains(&Driver::Cacheline) && self.place.here.hosts != Some(HostsArg::Shm) {
             return Err(usage("--driver cacheline is for --hosts shm: two processes share the cache line"));
         }
-        self.place.topology(&self.open, drivers)
+        self.place.topology(&self.common.open, drivers)
     }
 
     fn on<'a>(&'a self, topology: &'a Topology, watch: &'a Watch) -> Run<'a> {
-        let (coalesce, trace) = (self.coalesce.coalesce.is_on(), self.trace);
-        Run {
-            topology,
-            drivers: &self.driver.driver,
-            how: DriverOptions { coalesce, trace, ..self.open.how(topology.framing()) },
-            amount: self.amount.amount(),
-            cores: self.place.cores(),
-            print: &self.print,
-            watch,
-        }
+        let run = self.common.run(topology, &self.driver.driver, self.place.cores(), watch);
+        let mut run = run.coalesce(&self.coalesce);
+        run.how.trace = self.trace;
+        run
     }
 
     fn run(&self, bench: Bench, watch: &Watch) -> Result<(), Error> {
@@ -162,8 +151,8 @@ impl BandwidthArgs {
     }
 
     pub(crate) fn topology(&self) -> Result<Topology, Error> {
-        let Measured { size, driver, print, .. } = &self.measured;
-        self.plot.check(print)?;
+        let Measured { size, driver, common, .. } = &self.measured;
+        self.plot.check(&common.print)?;
         if self.sweep && !size.size.is_empty() {
             return Err(usage("--sweep has its own sizes: omit --size"));
         }
@@ -223,37 +212,27 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     size: SizeOption,
     #[command(flatten)]
-    open: OpenOptions,
+    common: Common,
     #[command(flatten)]
     coalesce: CoalesceOption,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
 }
 
 impl DemoArgs {
     /// Measure latency and bandwidth with explanations, over a cable, or in memory if a cable cannot be made.
     pub(super) fn run(&self, watch: &Watch) -> Result<(), Error> {
-        self.print.check()?;
+        self.common.print.check()?;
         check_once("--driver", &self.driver.driver)?;
         self.size.check()?;
-        let coalesce = self.coalesce.coalesce.is_on();
-        let on = |topology| Run {
-            topology,
-            drivers: &self.driver.driver,
-            how: DriverOptions { coalesce, ..self.open.how(FramingArg::Bare) },
-            amount: self.amount.amount(),
-            cores: self.cores.cores.unwrap_or_default(),
-            print: &self.print,
-            watch,
+        let on = |topology| {
+            let run = self.common.run(topology, &self.driver.driver, self.cores.cores.unwrap_or_default(), watch);
+            run.coalesce(&self.coalesce)
         };
         let sizes = |default| if self.size.size.is_empty() { vec![default] } else { self.size.size.clone() };
         let measure = |topology| -> Result<Session, Error> {
             let benches = vec![(Bench::Latency, sizes(Size::Bytes(16))), (Bench::Bandwidth, sizes(Size::Full))];
             on(topology).benches(benches)
         };
-        let say = |text: &str| if self.print.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
+        let say = |text: &str| if self.common.print.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
         say(INTRODUCTION)?;
         match measure(&Topology::Veth(1500)) {
             Err(error) if error.exit_code() == 3 => {

@@ -28,11 +28,12 @@ use am_measure::deploy::processes::LocalTransport;
 use am_measure::deploy::veth::{Pair, check_mtu};
 use am_measure::driver::Driver;
 use am_measure::error::Error;
-use am_measure::options::{AmountOptions, DEFAULT_MTU, OpenOptions, PlotOption, Print, check_once, only};
+use am_measure::options::{DEFAULT_MTU, PlotOption, check_once, only};
 use am_measure::origin::Origin;
 use am_measure::out::status;
 use am_measure::plan::FramingArg;
 use am_measure::progress::Progress;
+use am_measure::run::Common;
 use am_measure::topology::{Here, HostsArg};
 use am_measure::watch::Watch;
 use am_measure::{rights, values};
@@ -68,11 +69,7 @@ pub(crate) struct CompareArgs {
           value_name = "BYTES,...", help_heading = "What")]
     size: Vec<usize>,
     #[command(flatten)]
-    open: OpenOptions,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
+    common: Common,
 }
 
 /// A peer with this many failed turns gets no more.
@@ -81,7 +78,7 @@ const MAX_FAILURES: usize = 2;
 impl CompareArgs {
     /// The transport whose rows are selected; `None` for every row. The comparison always makes its own hosts.
     pub(crate) fn over(&self) -> Result<Option<LocalTransport>, Error> {
-        self.plot.check(&self.print)?;
+        self.plot.check(&self.common.print)?;
         check_once("--size", &self.size)?;
         Ok(self.here.hosts.and_then(HostsArg::local_transport))
     }
@@ -92,7 +89,8 @@ impl CompareArgs {
         rights::check(true, &[Driver::Am])?;
         let mtu = self.here.mtu.unwrap_or(DEFAULT_MTU);
         check_mtu(mtu, &[Driver::Am])?;
-        let (amount, how, cores) = (self.amount.amount(), self.open.how(FramingArg::Bare), self.here.cores.both()?);
+        let Common { open, amount, print } = &self.common;
+        let (amount, how, cores) = (amount.amount(), open.how(FramingArg::Bare), self.here.cores.both()?);
         let mut sizes = self.size.clone();
         sizes.sort_unstable();
         let settings = Settings { sizes, amount, limit: self.limit, cores, how, mtu: mtu as usize };
@@ -102,10 +100,10 @@ impl CompareArgs {
         let mut rows: Vec<Row> = peers.into_iter().map(|peer| Row::new(peer, watch)).collect();
         watch.check()?;
         announce(&rows, &settings);
-        let end = rounds(&mut rows, &pair, &settings, self.print.json, watch);
+        let end = rounds(&mut rows, &pair, &settings, print.json, watch);
         let origin = Origin::new(over.map_or("all", LocalTransport::name), Some(mtu));
         let comparison = Comparison { rows, settings, offload };
-        self.print.publish(comparison.json(), || comparison.table(), &origin)?;
+        print.publish(comparison.json(), || comparison.table(), &origin)?;
         self.plot.write(|| comparison.svg())?;
         end
     }

@@ -29,10 +29,9 @@ use am_measure::deploy::open::is_interface;
 use am_measure::deploy::processes::LocalTransport;
 use am_measure::driver::{Driver, Row};
 use am_measure::error::Error;
-use am_measure::options::{AmountOptions, CoalesceOption, OpenOptions, Print, usage};
+use am_measure::options::{CoalesceOption, usage};
 use am_measure::origin::Origin;
-use am_measure::plan::DriverOptions;
-use am_measure::run::Run;
+use am_measure::run::Common;
 use am_measure::size::Size;
 use am_measure::topology::{Place, Topology};
 use am_measure::watch::Watch;
@@ -47,44 +46,31 @@ pub struct AblationArgs {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    open: OpenOptions,
+    common: Common,
     #[command(flatten)]
     coalesce: CoalesceOption,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
 }
 
 impl AblationArgs {
     /// Where it measures, after all checks.
     pub fn topology(&self) -> Result<Topology, Error> {
-        self.print.check()?;
+        self.common.print.check()?;
         if self.place.peer.is_some() && !is_interface(self.place.end.on.as_deref().unwrap_or_default()) {
             return Err(usage(
                 "between machines ablation measures AF_XDP: give --on xdp:INTERFACE; for other transports use --hosts on one \
                  machine",
             ));
         }
-        self.place.or_cable(&self.open)
+        self.place.or_cable(&self.common.open)
     }
 
     /// Measure the cost of each layer, and print it.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let topology = &self.topology()?;
-        let coalesce = self.coalesce.coalesce.is_on();
-        let run = Run {
-            topology,
-            drivers: &[],
-            how: DriverOptions { coalesce, ..self.open.how(topology.framing()) },
-            amount: self.amount.amount(),
-            cores: self.place.cores(),
-            print: &self.print,
-            watch,
-        };
+        let run = self.common.run(topology, &[], self.place.cores(), watch).coalesce(&self.coalesce);
         let session = run.bandwidth(sizes(), &layers(topology))?;
         let table = Ablation::new(&session.all, session.cores);
-        self.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), session.mtu))?;
+        run.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), session.mtu))?;
         session.end
     }
 }

@@ -31,9 +31,10 @@ use am_measure::driver::Driver;
 use am_measure::drivers::am::facility;
 use am_measure::error::Error;
 use am_measure::loops::latency::{RoundTrips, round_trips};
-use am_measure::options::{AmountOptions, OpenOptions, Print, only};
+use am_measure::options::only;
 use am_measure::origin::Origin;
 use am_measure::plan::{Amount, DriverOptions, FramingArg, Side};
+use am_measure::run::Common;
 use am_measure::topology::{Here, HostsArg, Topology};
 use am_measure::values;
 use am_measure::watch::Watch;
@@ -52,27 +53,24 @@ pub struct BounceArgs {
     #[arg(long, default_value = "16", value_parser = values::message, value_name = "BYTES", help_heading = "What")]
     size: usize,
     #[command(flatten)]
-    open: OpenOptions,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
+    common: Common,
 }
 
 impl BounceArgs {
     /// Where it measures, after all checks.
     pub fn topology(&self) -> Result<Topology, Error> {
-        self.print.check()?;
-        self.here.topology(&self.open)
+        self.common.print.check()?;
+        self.here.topology(&self.common.open)
     }
 
     /// Measure the round trip of rejected requests, and print it.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let topology = self.topology()?;
         let sides = topology.sides(&[Driver::Am])?;
-        let plan = Plan { how: self.open.how(FramingArg::Bare), size: self.size, cores: self.here.cores.both()? };
-        let bounced = measure(&sides, plan, &self.amount.amount(), watch)?;
-        self.print.publish(bounced.json(), || bounced.table(), &Origin::new(topology.transport(), Some(sides.mtu)))
+        let Common { open, amount, print } = &self.common;
+        let plan = Plan { how: open.how(FramingArg::Bare), size: self.size, cores: self.here.cores.both()? };
+        let bounced = measure(&sides, plan, &amount.amount(), watch)?;
+        print.publish(bounced.json(), || bounced.table(), &Origin::new(topology.transport(), Some(sides.mtu)))
     }
 }
 

@@ -56,13 +56,13 @@ impl ContentionArgs {
         let most = self.clients.last().copied().unwrap_or(1);
         let ports = if servers.contains(&Server::Threads) { 2 * most } else { most + 1 };
         let order = Order { servers, clients: self.clients.clone(), sizes: self.size.clone(), rounds, span };
-        let progress = Progress::new(order.count(), many.print.json);
+        let progress = Progress::new(order.count(), many.common.print.json);
         let (figures, end) = many.with_arena(ports, None, watch, |arena| {
             let (figures, end) = measure(&order, arena, &progress);
             if figures.is_empty() { end.map(|()| (figures, Ok(()))) } else { Ok((figures, end)) }
         })?;
         drop(progress);
-        many.print.publish(figures.json(), || figures.table(), &many.origin())?;
+        many.common.print.publish(figures.json(), || figures.table(), &many.origin())?;
         many.plot.write(|| figures.svg())?;
         end
     }

@@ -10,11 +10,9 @@ use clap::Args;
 use am_measure::cores::Cores;
 use am_measure::error::Error;
 use am_measure::loops::logp::LogP;
-use am_measure::options::{
-    AmountOptions, DriverOption, OpenOptions, PlotOption, Print, STREAMS, SizeOption, check_once, only, usage,
-};
+use am_measure::options::{DriverOption, PlotOption, STREAMS, SizeOption, check_once, only, usage};
 use am_measure::plan::{Amount, Bench};
-use am_measure::run::Run;
+use am_measure::run::{Common, Run};
 use am_measure::session::Session;
 use am_measure::spread::Spread;
 use am_measure::stats::{Measured, Outcome};
@@ -37,11 +35,7 @@ pub struct LogPArgs {
     #[command(flatten)]
     size: SizeOption,
     #[command(flatten)]
-    open: OpenOptions,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
+    common: Common,
     #[command(flatten)]
     plot: PlotOption,
 }
@@ -49,10 +43,10 @@ pub struct LogPArgs {
 impl LogPArgs {
     /// Over the transport that is asked for, or over those that every host has.
     pub fn topologies(&self) -> Result<Vec<Topology>, Error> {
-        self.plot.check(&self.print)?;
+        self.plot.check(&self.common.print)?;
         check_once("--driver", &self.driver.driver)?;
         self.size.check()?;
-        let (place, open) = (&self.place, &self.open);
+        let (place, open) = (&self.place, &self.common.open);
         if place.is_said() {
             return Ok(vec![place.topology(open, &self.driver.driver)?]);
         }
@@ -68,22 +62,15 @@ impl LogPArgs {
     /// Measure the LogP parameters over these transports. Print them, and plot them if asked.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let topologies = self.topologies()?;
-        let (figures, end) = measure(&topologies, self.amount.rounds.rounds, |topology, rounds| {
+        let (figures, end) = measure(&topologies, self.common.amount.rounds.rounds, |topology, rounds| {
             // The far side of the session before has ended, and the near side's thread was pinned.
             let watch = &watch.of_another_peer();
-            let run = Run {
-                topology,
-                drivers: &self.driver.driver,
-                how: self.open.how(topology.framing()),
-                amount: Amount { rounds, ..self.amount.amount() },
-                cores: self.place.cores(),
-                print: &self.print,
-                watch,
-            };
+            let run = self.common.run(topology, &self.driver.driver, self.place.cores(), watch);
+            let run = Run { amount: Amount { rounds, ..run.amount }, ..run };
             let session = || run.benches(vec![(Bench::LogP, self.size.size.clone())]);
             thread::scope(|scope| scope.spawn(session).join()).unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        self.print.publish(figures.json(), || figures.table(), &Topology::origin(&topologies))?;
+        self.common.print.publish(figures.json(), || figures.table(), &Topology::origin(&topologies))?;
         self.plot.write(|| figures.svg())?;
         end
     }

@@ -62,7 +62,7 @@ impl PermuteArgs {
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let (trunks, (rounds, span), many) = (self.trunks()?, self.many.rounds(), &self.many);
         let order = Order { hosts: self.nodes.clone(), size: self.size, rounds, span };
-        let progress = Progress::new(order.count() * trunks.len(), many.print.json);
+        let progress = Progress::new(order.count() * trunks.len(), many.common.print.json);
         let mut figures = Permute { order, points: Vec::new() };
         let most = self.nodes.last().copied().unwrap_or(2);
         let end = trunks.iter().try_for_each(|trunk| {
@@ -72,7 +72,7 @@ impl PermuteArgs {
         if figures.points.is_empty() {
             return end;
         }
-        many.print.publish(figures.json(), || figures.table(), &many.origin())?;
+        many.common.print.publish(figures.json(), || figures.table(), &many.origin())?;
         many.plot.write(|| figures.svg())?;
         end
     }

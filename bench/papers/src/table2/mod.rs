@@ -14,10 +14,10 @@ use am_measure::driver::Row;
 use am_measure::drivers::tcp::IP_TCP_HEADERS;
 use am_measure::error::Error;
 use am_measure::loss::Loss;
-use am_measure::options::{AmountOptions, CoresOption, OpenOptions, Print};
+use am_measure::options::CoresOption;
 use am_measure::origin::Origin;
-use am_measure::plan::{Bench, FramingArg};
-use am_measure::run::Run;
+use am_measure::plan::Bench;
+use am_measure::run::Common;
 use am_measure::session::Session;
 use am_measure::size::Size;
 use am_measure::spread::Spread;
@@ -40,36 +40,24 @@ pub struct Table2Args {
     #[command(flatten)]
     cores: CoresOption,
     #[command(flatten)]
-    open: OpenOptions,
-    #[command(flatten)]
-    amount: AmountOptions,
-    #[command(flatten)]
-    print: Print,
+    common: Common,
 }
 
 impl Table2Args {
     /// A cable of its own: kernel sockets and bare frames share it.
     pub fn topology(&self) -> Result<Topology, Error> {
-        self.print.check()?;
+        self.common.print.check()?;
         Ok(self.wire.map_or(Topology::Veth(self.mtu), |rate| Topology::Wire(self.mtu, rate)))
     }
 
     /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let topology = &self.topology()?;
-        let run = Run {
-            topology,
-            drivers: &[],
-            how: self.open.how(FramingArg::Bare),
-            amount: self.amount.amount(),
-            cores: self.cores.cores.unwrap_or_default(),
-            print: &self.print,
-            watch,
-        };
+        let run = self.common.run(topology, &[], self.cores.cores.unwrap_or_default(), watch);
         let Session { all, cores, mtu, end } =
             run.session(benches(self.mtu), vec![Loss::NONE], &drivers(), singly())?;
         let table = Table2 { all, cores, mtu, wire: self.wire };
-        self.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), mtu))?;
+        run.print.publish(table.json(), || table.table(), &Origin::new(topology.transport(), mtu))?;
         end
     }
 }
