@@ -173,12 +173,6 @@ mod tests {
     }
 
     #[test]
-    fn one_core_is_left_to_the_scheduler() {
-        let cores = Cores::choose(CoresArg::Default, &[3], single).unwrap();
-        assert_eq!(cores.words(), "neither side pinned to a core");
-    }
-
-    #[test]
     fn a_core_that_is_not_there_is_refused() {
         let error = Cores::choose(CoresArg::Two(0, 7), &[0, 1], single).unwrap_err();
         assert_eq!(error.to_string(), "no core 7 for this process: it may use 0, 1");

@@ -172,10 +172,4 @@ mod tests {
         assert!(text("xdp:eth1", &["gamma", "delta"]).contains("other nodes there: gamma, delta"));
         assert!(text("xdp:eth1", &[]).ends_with("on one wire"));
     }
-
-    #[test]
-    fn a_size_that_does_not_fit_says_what_would() {
-        let error = Error::TooLarge { driver: "udp", size: 1500, most: 1472 };
-        assert!(error.to_string().contains("udp carries at most 1472"), "{error}");
-    }
 }

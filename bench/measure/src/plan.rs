@@ -281,14 +281,6 @@ mod tests {
         assert_eq!(plan(&[], 3), []);
     }
 
-    #[test]
-    fn codes_come_back() {
-        for bench in Bench::ALL {
-            assert_eq!(Bench::from_code(bench.code()), Some(bench));
-        }
-        assert_eq!(Bench::from_code(6), None);
-    }
-
     fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
         SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
     }

@@ -78,17 +78,3 @@ impl Watch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clone_hears_the_same() {
-        let watch = Watch::default();
-        let other = watch.clone();
-        assert!(other.check().is_ok());
-        watch.peer_is_gone();
-        assert!(matches!(other.check(), Err(Error::PeerGone(_))));
-    }
-}

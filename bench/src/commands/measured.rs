@@ -68,7 +68,7 @@ impl Measured {
         run
     }
 
-    fn run(&self, bench: Bench, watch: &Watch) -> Result<(), Error> {
+    pub(super) fn run(&self, bench: Bench, watch: &Watch) -> Result<(), Error> {
         let topology = self.topology()?;
         let run = self.on(&topology, watch);
         run.print(run.benches(vec![(bench, self.size.size.clone())])?)
@@ -82,24 +82,12 @@ pub(crate) struct LatencyArgs {
     pub(crate) measured: Measured,
 }
 
-impl LatencyArgs {
-    pub(super) fn run(&self, watch: &Watch) -> Result<(), Error> {
-        self.measured.run(Bench::Latency, watch)
-    }
-}
-
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("size", |size| size.default_value("64")))]
 #[command(mut_arg("driver", |driver| driver.value_parser(only(STREAMS))))]
 pub(crate) struct RateArgs {
     #[command(flatten)]
     pub(crate) measured: Measured,
-}
-
-impl RateArgs {
-    pub(super) fn run(&self, watch: &Watch) -> Result<(), Error> {
-        self.measured.run(Bench::Rate, watch)
-    }
 }
 
 #[derive(Clone, Debug, Args)]

@@ -16,7 +16,7 @@ use am_measure::deploy::{child, machines};
 use am_measure::error::Error;
 use am_measure::options::{OpenOptions, usage};
 use am_measure::out;
-use am_measure::plan::{FramingArg, Side};
+use am_measure::plan::{Bench, FramingArg, Side};
 use am_measure::run::own_link;
 use am_measure::topology::{End, own_core};
 use am_measure::values;
@@ -190,9 +190,9 @@ impl Cli {
         match self.command.as_ref() {
             None if self.serve => self.end.run(watch),
             None => Err(usage(format!("name a command: {}; --help has examples", names().join(", ")))),
-            Some(Command::Latency(args)) => args.run(watch),
+            Some(Command::Latency(args)) => args.measured.run(Bench::Latency, watch),
             Some(Command::Bandwidth(args)) => args.run(watch),
-            Some(Command::Rate(args)) => args.run(watch),
+            Some(Command::Rate(args)) => args.measured.run(Bench::Rate, watch),
             Some(Command::Compare(args)) => args.run(watch),
             Some(Command::Ablation(args)) => args.run(watch),
             Some(Command::Bounce(args)) => args.run(watch),

@@ -2,7 +2,7 @@
 
 use super::report::{CURVES, in_few, rate};
 use super::rows::{Comparison, Row, Turn};
-use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
+use am_measure::chart::{self, COLOURS, Curve, Names, Panel};
 use am_measure::error::Error;
 use am_measure::report::columns::Cell;
 
@@ -25,7 +25,7 @@ impl Comparison {
     pub(super) fn svg(&self) -> Result<String, Error> {
         let plots = self.plots();
         let rows: Vec<Vec<Panel<'_>>> = plots.iter().map(|(title, rows)| self.panels(title, rows)).collect();
-        chart::svg(&self.cable(), &rows, (780, 420))
+        chart::svg(&self.cable(), &rows, 780, 420)
     }
 
     /// The curves of each plot: one plot if there are colours for all rows, else one for each family.
@@ -53,27 +53,16 @@ impl Comparison {
     fn curves(&self, rows: &[&Row], figure: fn(&Turn, usize) -> Option<f64>) -> Vec<Curve> {
         let point = |row: &Row, size: usize| Some((size as f64, row.spread(|turn| figure(turn, size))?.median));
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
-            let points = self.settings.sizes.iter().filter_map(|size| point(row, *size));
-            let points = points.filter(|(size, value)| *size > 0.0 && *value > 0.0).collect();
-            Curve { name: row.peer.name.to_owned(), colour, points, dots: Vec::new(), bars: Vec::new() }
+            let points = self.settings.sizes.iter().filter_map(|size| point(row, *size)).collect();
+            Curve::line(row.peer.name, colour, points)
         });
-        curves.filter(|curve| !curve.points.is_empty()).collect()
+        curves.collect()
     }
 
     fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: &'a dyn Fn(f64) -> String) -> Panel<'a> {
-        let (smallest, largest) = span(&curves, |point| point.0);
-        let values = span(&curves, |point| point.1);
-        let axes = [
-            Axis {
-                name: "size",
-                is_log: true,
-                range: (smallest, largest.max(smallest * 2.0)),
-                ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
-                label: &|size| in_few(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
-            },
-            Axis::decades(values, label),
-        ];
-        Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
+        let sizes = self.settings.sizes.iter().map(|size| *size as f64).collect();
+        let size = &|size: f64| in_few(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M");
+        Panel::by_size(title, curves, Names::AtEnds, sizes, size, label)
     }
 }
 
@@ -135,16 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn every_peer_is_in_a_plot_of_six_to_eight() {
-        let peers: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
-        for (title, members) in FAMILIES {
-            let members: Vec<&str> = members.split(' ').collect();
-            assert!((6..=8).contains(&members.len()), "{title}: {}", members.len());
-            assert!(members.iter().all(|name| peers.contains(name)), "{title}");
-        }
-        let is_drawn =
-            |name: &&&str| FAMILIES.iter().any(|(_, members)| members.split(' ').any(|other| other == **name));
-        let left: Vec<&&str> = peers.iter().filter(|name| !is_drawn(name)).collect();
+    fn every_peer_is_in_a_plot() {
+        let is_drawn = |name| FAMILIES.iter().any(|(_, members)| members.split(' ').any(|other| other == name));
+        let left: Vec<&str> = PEERS.iter().map(|peer| peer.name).filter(|name| !is_drawn(*name)).collect();
         assert!(left.is_empty(), "in no plot: {left:?}");
     }
 }

@@ -13,7 +13,6 @@ const SECONDS: Duration = Duration::from_secs(20);
 const PLANS: &str = "am-bench-plans";
 const VIA: &str = "am-bench";
 /// A plan; data, notes and regions.
-/// A plan; data, notes and regions.
 const PLAN: HandlerId = HandlerId(0);
 const DATA: HandlerId = HandlerId(0);
 const NOTE: HandlerId = HandlerId(1);

@@ -45,7 +45,7 @@ pub struct Axis<'a> {
 
 impl<'a> Axis<'a> {
     /// A vertical axis of whole decades around these values.
-    pub fn decades((least, most): (f64, f64), label: &'a dyn Fn(f64) -> String) -> Axis<'a> {
+    pub fn decades(least: f64, most: f64, label: &'a dyn Fn(f64) -> String) -> Axis<'a> {
         let (low, high) = decades(least, most);
         let ticks = (low..=high).map(|power| 10f64.powi(power)).collect();
         Axis { name: "", is_log: true, range: (10f64.powi(low), 10f64.powi(high.max(low + 1))), ticks, label }
@@ -58,7 +58,7 @@ fn decades(least: f64, most: f64) -> (i32, i32) {
 }
 
 /// The least and the greatest value of these curves' points, on one axis; 1 and 2 where there are none.
-pub fn span(curves: &[Curve], axis: fn(&(f64, f64)) -> f64) -> (f64, f64) {
+fn span(curves: &[Curve], axis: fn(&(f64, f64)) -> f64) -> (f64, f64) {
     let values = || curves.iter().flat_map(|curve| &curve.points).map(axis);
     values().reduce(f64::min).zip(values().reduce(f64::max)).unwrap_or((1.0, 2.0))
 }
@@ -96,6 +96,13 @@ pub struct Curve {
     pub bars: Vec<(f64, f64, f64)>,
 }
 
+impl Curve {
+    /// A line without dots and bars.
+    pub fn line(name: impl Into<String>, colour: RGBColor, points: Vec<(f64, f64)>) -> Curve {
+        Curve { name: name.into(), colour, points, dots: vec![], bars: vec![] }
+    }
+}
+
 /// Where the names of curves are.
 pub enum Names {
     /// Beside the last point of each.
@@ -122,16 +129,16 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b, 'c> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis<'c>, Axis<'c>>>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// The plot: rows of panels of one size, and a title above them.
-pub fn svg(title: &str, rows: &[Vec<Panel<'_>>], (width, height): (u32, u32)) -> Result<String, Error> {
+/// The plot: rows of panels of this width and height, and a title above them.
+pub fn svg(title: &str, rows: &[Vec<Panel<'_>>], width: u32, height: u32) -> Result<String, Error> {
     let mut text = String::new();
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
-    let size = (width * columns as u32, height * rows.len().max(1) as u32 + 30);
-    draw(&mut text, title, rows, (columns, size)).map_err(|why| Error::Facility(format!("the plot: {why}")))?;
+    draw(&mut text, title, rows, width, height).map_err(|why| Error::Facility(format!("the plot: {why}")))?;
     Ok(text)
 }
 
-fn draw(text: &mut String, title: &str, rows: &[Vec<Panel<'_>>], (columns, size): (usize, (u32, u32))) -> Drawn {
+fn draw(text: &mut String, title: &str, rows: &[Vec<Panel<'_>>], width: u32, height: u32) -> Drawn {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
+    let size = (width * columns as u32, height * rows.len().max(1) as u32 + 30);
     let all = SVGBackend::with_string(text, size).into_drawing_area();
     all.fill(&WHITE)?;
     let below = if title.is_empty() { all.clone() } else { all.titled(title, FONT)? };
@@ -142,7 +149,25 @@ fn draw(text: &mut String, title: &str, rows: &[Vec<Panel<'_>>], (columns, size)
     Ok(())
 }
 
-impl Panel<'_> {
+impl<'a> Panel<'a> {
+    /// Curves over the logarithms of size and value, which have these labels. What is not positive has no place there.
+    pub fn by_size(
+        title: String,
+        mut curves: Vec<Curve>,
+        names: Names,
+        sizes: Vec<f64>,
+        size: &'a dyn Fn(f64) -> String,
+        value: &'a dyn Fn(f64) -> String,
+    ) -> Panel<'a> {
+        curves.iter_mut().for_each(|curve| curve.points.retain(|(size, value)| *size > 0.0 && *value > 0.0));
+        curves.retain(|curve| !curve.points.is_empty());
+        let (smallest, largest) = span(&curves, |point| point.0);
+        let (least, most) = span(&curves, |point| point.1);
+        let (name, range) = ("bytes", (smallest, largest.max(smallest * 2.0)));
+        let axes = [Axis { name, is_log: true, range, ticks: sizes, label: size }, Axis::decades(least, most, value)];
+        Panel { title, axes, curves, names, steps: vec![] }
+    }
+
     fn draw(&self, area: &Area<'_>) -> Drawn {
         let [x, y] = &self.axes;
         let mut chart = ChartBuilder::on(area)

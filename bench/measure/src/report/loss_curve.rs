@@ -48,7 +48,7 @@ pub fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error> {
     let mode = all.first().map_or("", |one| one.mode.as_str());
     let title = format!("{bench} when frames are lost, as a share of its rate without losses: {mode}");
     let names = Names::Box(SeriesLabelPosition::LowerLeft);
-    chart::svg("", &[vec![Panel { title, axes, curves: curves.collect(), names, steps: Vec::new() }]], (900, 450))
+    chart::svg("", &[vec![Panel { title, axes, curves: curves.collect(), names, steps: Vec::new() }]], 900, 450)
 }
 
 /// The label of a curve, with the rate that stands for 1.

@@ -137,7 +137,7 @@ impl Sweep {
         let curves = self.curves.iter().zip(COLOURS).map(|(curve, colour)| drawn(curve, colour)).collect();
         let (title, names) = (title.to_owned(), Names::Box(SeriesLabelPosition::UpperLeft));
         let steps = self.curves.first().map(steps).unwrap_or_default();
-        chart::svg("", &[vec![Panel { title, axes, curves, names, steps }]], (900, 530))
+        chart::svg("", &[vec![Panel { title, axes, curves, names, steps }]], 900, 530)
     }
 
     /// The lines below a table of these things.
@@ -230,5 +230,5 @@ fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
             let _ = write!(name, ", n1/2 {size:.0} B (the dot)");
         }
     }
-    chart::Curve { name, colour, points, dots, bars: Vec::new() }
+    chart::Curve { dots, ..chart::Curve::line(name, colour, points) }
 }

@@ -214,7 +214,7 @@ impl Contention {
         }
         let small: Vec<&Row> = rows.iter().filter(|row| Some(&row.size) == self.order.sizes.first()).collect();
         panels.push(self.panel("round trip, one request in flight of each".to_owned(), &small, false));
-        chart::svg(&format!("contention: {}", self.mode), &[panels], (560, 480))
+        chart::svg(&format!("contention: {}", self.mode), &[panels], 560, 480)
     }
 
     fn panel(&self, title: String, rows: &[&Row], is_rate: bool) -> Panel<'static> {
@@ -241,7 +241,7 @@ impl Contention {
                 ticks: counts.map(|count| *count as f64).collect(),
                 label: &|count| format!("{count:.0}"),
             },
-            Axis::decades((least.min(most), most), label),
+            Axis::decades(least.min(most), most, label),
         ];
         Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
     }
@@ -251,7 +251,7 @@ impl Contention {
 fn drawn(rows: &[&Row], name: &str, colour: RGBColor, is_rate: bool) -> Vec<Curve> {
     let curve = |name: String, of: &dyn Fn(&Row) -> f64, bars: Vec<(f64, f64, f64)>| {
         let points = rows.iter().map(|row| (row.clients as f64, of(row))).collect();
-        Curve { name, colour, points, dots: Vec::new(), bars }
+        Curve { bars, ..Curve::line(name, colour, points) }
     };
     if !is_rate {
         return vec![curve(name.to_owned(), &|row| row.round_trip, Vec::new())];

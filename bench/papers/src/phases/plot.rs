@@ -2,7 +2,7 @@
 
 use plotters::prelude::SeriesLabelPosition;
 
-use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel, span};
+use am_measure::chart::{self, COLOURS, Curve, Names, Panel};
 use am_measure::error::Error;
 use am_measure::report::columns::metric;
 use am_measure::spread::{median, quantile};
@@ -10,9 +10,6 @@ use am_measure::spread::{median, quantile};
 use super::copies::{self, Kind};
 use super::report::PHASES;
 use super::{Cache, Part, Phases};
-
-/// Pixels of a panel.
-const PANEL: (u32, u32) = (620, 420);
 
 impl Phases {
     pub(crate) fn svg(&self) -> Result<String, Error> {
@@ -22,14 +19,14 @@ impl Phases {
         while !panels.is_empty() {
             rows.push(panels.drain(..panels.len().min(2)).collect());
         }
-        chart::svg("phases of a Directed Point message, and memory copies; medians", &rows, PANEL)
+        chart::svg("phases of a Directed Point message, and memory copies; medians", &rows, 620, 420)
     }
 
     fn copies_panel(&self) -> Panel<'_> {
         let curve = |(kind, colour): (Kind, _)| {
             let point = |size: usize| Some((size as f64, median(self.copies.of(kind, size))?));
             let points = copies::SIZES.into_iter().filter_map(point).collect();
-            Curve { name: kind.name().to_owned(), colour, points, dots: vec![], bars: vec![] }
+            Curve::line(kind.name(), colour, points)
         };
         let curves: Vec<Curve> = Kind::ALL.into_iter().zip(COLOURS).map(curve).collect();
         let title = "memory copies by size: bytes a second".to_owned();
@@ -53,37 +50,23 @@ impl Part {
         let transfer =
             self.messages.iter().filter_map(|messages| Some((messages.size as f64, messages.transfer()?.median / 1e3)));
         curves.push(("transfer".to_owned(), transfer.collect()));
-        let drawn = curves.into_iter().filter_map(|(name, points)| {
-            Some(Curve { name, colour: colours.next()?, points, dots: vec![], bars: vec![] })
-        });
+        let drawn = curves.into_iter().filter_map(|(name, points)| Some(Curve::line(name, colours.next()?, points)));
         let title = format!("over {}, {}: time by size; a negative transfer is left out", self.transport, self.mode);
         panel(title, drawn.collect(), SeriesLabelPosition::UpperLeft, &|time| format!("{time} µs"))
     }
 }
 
-/// A panel over logarithms of size and value. A transfer that is not positive has no place there.
 fn panel<'a>(
     title: String,
-    mut curves: Vec<Curve>,
+    curves: Vec<Curve>,
     corner: SeriesLabelPosition,
     label: &'a dyn Fn(f64) -> String,
 ) -> Panel<'a> {
-    curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > 0.0));
-    curves.retain(|curve| !curve.points.is_empty());
-    let (smallest, largest) = span(&curves, |point| point.0);
-    let values = span(&curves, |point| point.1);
-    let sizes = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
-    let axes = [
-        Axis {
-            name: "bytes",
-            is_log: true,
-            range: (smallest, largest.max(smallest * 2.0)),
-            ticks: sizes.filter(|size| (smallest..=largest).contains(size)).collect(),
-            label: &|size| format!("{size:.0}"),
-        },
-        Axis::decades(values, label),
-    ];
-    Panel { title, axes, curves, names: Names::Box(corner), steps: vec![] }
+    let sizes = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0);
+    let (smallest, largest) = (sizes.clone().fold(f64::MAX, f64::min), sizes.fold(1.0, f64::max));
+    let powers = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
+    let ticks = powers.filter(|size| (smallest..=largest).contains(size)).collect();
+    Panel::by_size(title, curves, Names::Box(corner), ticks, &|size| format!("{size:.0}"), label)
 }
 
 #[cfg(test)]
