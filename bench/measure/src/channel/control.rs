@@ -65,6 +65,25 @@ impl ControlMessage {
     /// The length on a driver that carries only bytes.
     pub(crate) const BYTES: usize = 32;
 
+    /// The first byte on a driver that carries data and control messages alike; data begins with 0.
+    pub(crate) const MARK: u8 = 0xff;
+    /// The length with that byte.
+    pub(crate) const MARKED_BYTES: usize = 1 + Self::BYTES;
+
+    /// The bytes behind the mark.
+    pub(crate) fn marked(self) -> [u8; Self::MARKED_BYTES] {
+        let mut bytes = [Self::MARK; Self::MARKED_BYTES];
+        bytes[1..].copy_from_slice(&self.to_bytes());
+        bytes
+    }
+
+    /// From a message that may be data.
+    #[inline]
+    pub(crate) fn from_marked(message: &[u8]) -> Option<ControlMessage> {
+        let control = message.strip_prefix(&[Self::MARK]).filter(|control| control.len() == Self::BYTES);
+        control.and_then(ControlMessage::from_bytes)
+    }
+
     /// As the words of one of our messages: the kind in the low byte, small fields above it.
     pub(crate) fn to_words(self) -> [u64; 4] {
         let time = |time: Duration| time.as_nanos() as u64;

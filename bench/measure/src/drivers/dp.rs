@@ -21,10 +21,6 @@ const DPID: Dpid = Dpid(1);
 /// Bytes of a token buffer pool: as many as the binding for C takes by default.
 const POOL: usize = 256 << 10;
 
-/// The first byte of a control message; data begins with 0.
-const CONTROL: u8 = 0xff;
-const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
-
 /// One of two vertices of a graph, and its endpoint.
 pub struct Vertex {
     /// The process.
@@ -118,11 +114,9 @@ impl DpChannel {
         let Vertex { dp, point, .. } = &mut self.vertex;
         let Some(place) = dp.read(point).map_err(|why| Error::Lost(why.to_string()))? else { return Ok(false) };
         if let Some(message) = dp.bytes(point, &place) {
-            match *message {
-                [CONTROL, ref control @ ..] if message.len() == CONTROL_BYTES => {
-                    arrived.control = ControlMessage::from_bytes(control);
-                }
-                _ => self.content.count(message, arrived),
+            arrived.control = ControlMessage::from_marked(message);
+            if arrived.control.is_none() {
+                self.content.count(message, arrived);
             }
         }
         dp.fsync(point, 1);
@@ -179,8 +173,6 @@ impl Channel for DpChannel {
     }
 
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
-        let mut bytes = [CONTROL; CONTROL_BYTES];
-        bytes[1..].copy_from_slice(&control.to_bytes());
-        self.vertex.write(&bytes).map(drop)
+        self.vertex.write(&control.marked()).map(drop)
     }
 }

@@ -37,9 +37,6 @@ impl WriteBatching {
     }
 }
 
-/// The first byte of a control message; data begins with 0.
-const CONTROL: u8 = 0xff;
-const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 /// The headers of IPv4 and TCP, with the time stamps that each segment carries.
 pub const IP_TCP_HEADERS: usize = 20 + 20 + 12;
 /// The longest data message: the longest that `compare` sends.
@@ -146,10 +143,10 @@ impl Tcp {
     fn next(&mut self, arrived: &mut Arrived) -> bool {
         let input = &self.input[self.unread.0..self.unread.1];
         let Some(first) = input.first() else { return false };
-        if !self.amid && *first == CONTROL {
-            let Some(control) = input.get(1..CONTROL_BYTES) else { return false };
-            arrived.control = ControlMessage::from_bytes(control);
-            self.unread.0 += CONTROL_BYTES;
+        if !self.amid && *first == ControlMessage::MARK {
+            let Some(control) = input.get(..ControlMessage::MARKED_BYTES) else { return false };
+            arrived.control = ControlMessage::from_marked(control);
+            self.unread.0 += control.len();
             return true;
         }
         let taken = self.content.missing().min(input.len());
@@ -179,12 +176,6 @@ fn write(stream: &mut Option<TcpStream>, rest: &mut Vec<u8>, bytes: &[u8]) -> Re
     let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
     rest.extend_from_slice(&bytes[sent..]);
     Ok(true)
-}
-
-fn control_bytes(control: ControlMessage) -> [u8; CONTROL_BYTES] {
-    let mut bytes = [CONTROL; CONTROL_BYTES];
-    bytes[1..].copy_from_slice(&control.to_bytes());
-    bytes
 }
 
 fn connect(other: SocketAddr, write_batching: WriteBatching, watch: &Watch) -> Result<TcpStream, Error> {
@@ -272,7 +263,7 @@ impl Channel for Tcp {
     }
 
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
-        write(&mut self.stream, &mut self.rest, &control_bytes(control)).map(drop)
+        write(&mut self.stream, &mut self.rest, &control.marked()).map(drop)
     }
 
     /// TCP has its own flow control, and loses nothing.

@@ -28,10 +28,6 @@ const WINDOW: u64 = 128;
 /// The size to ask for; the kernel may allow less.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// The first byte of a datagram with a control message, which has this length; data begins with 0.
-const CONTROL: u8 = 0xff;
-const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
-
 #[derive(Debug)]
 pub(crate) struct Udp {
     socket: UdpSocket,
@@ -78,7 +74,7 @@ impl Udp {
         let layout = FrameLayout::of_datagrams(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
         // Room for one byte more, to detect a datagram that is too long.
-        let back = vec![0; layout.most.max(CONTROL_BYTES) + 1];
+        let back = vec![0; layout.most.max(ControlMessage::MARKED_BYTES) + 1];
         let (content, controls) = (Content::default(), VecDeque::with_capacity(BATCH));
         Ok(Udp {
             socket,
@@ -98,7 +94,7 @@ impl Udp {
     fn look(&mut self) -> Result<Arrived, Error> {
         let Udp { socket, content, receiver, controls, .. } = self;
         let mut arrived = Arrived::default();
-        settle(receiver.receive(socket, &mut |datagram| match control(datagram) {
+        settle(receiver.receive(socket, &mut |datagram| match ControlMessage::from_marked(datagram) {
             Some(control) => controls.push_back(control),
             None => content.count(datagram, &mut arrived),
         }))?;
@@ -112,7 +108,7 @@ impl Udp {
         for _ in 0..budget {
             let Some(length) = settle(self.socket.recv(&mut self.back))? else { break };
             let datagram = &self.back[..length];
-            arrived.control = control(datagram);
+            arrived.control = ControlMessage::from_marked(datagram);
             if arrived.control.is_some() {
                 break;
             }
@@ -128,12 +124,6 @@ impl Udp {
     fn datagram(&self, bytes: &[u8]) -> Result<bool, Error> {
         settle(self.socket.send(bytes)).map(|sent| sent.is_some())
     }
-}
-
-/// The control message of a datagram, if it is one.
-fn control(datagram: &[u8]) -> Option<ControlMessage> {
-    let control = datagram.strip_prefix(&[CONTROL]).filter(|control| control.len() == ControlMessage::BYTES);
-    control.and_then(ControlMessage::from_bytes)
 }
 
 pub(crate) fn addresses(interface: &str, here: &SideInfo, peer: &SideInfo) -> Result<(SocketAddr, SocketAddr), Error> {
@@ -210,9 +200,7 @@ impl Channel for Udp {
     }
 
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
-        let mut bytes = [CONTROL; CONTROL_BYTES];
-        bytes[1..].copy_from_slice(&control.to_bytes());
-        self.datagram(&bytes).map(drop)
+        self.datagram(&control.marked()).map(drop)
     }
 
     /// Fewer messages if each has several frames: half of the buffer is for the kernel's records, and half of the rest

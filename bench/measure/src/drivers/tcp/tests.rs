@@ -37,7 +37,7 @@ fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
         let (control, mut all) = (ControlMessage::Stop { step: size as u32 }, Arrived::default());
         let mut told = false;
         while all.control.is_none() {
-            told = told || write(&mut near.stream, &mut near.rest, &control_bytes(control)).unwrap();
+            told = told || write(&mut near.stream, &mut near.rest, &control.marked()).unwrap();
             all.add(far.receive(32).unwrap());
             write(&mut near.stream, &mut near.rest, &[]).unwrap();
         }
