@@ -1,15 +1,15 @@
-//! Close: a side that closes a flow says which messages it received, and the peer answers with the same. So each side
-//! knows of each returned message whether it was handled.
+//! Close. The side that closes a flow reports which messages it received, and the peer answers with its own report. So
+//! each side knows of each returned message whether it was handled.
 //!
 //! ```text
 //!   this side                                      the peer
-//!   close ── Closing ── Close, what arrived here ──▶ the rest comes back there, `Closed`
-//!               ▲│ no answer: again                 │
-//!               └┘                                    │
-//!   the rest comes back here ◀── Closed, what arrived there
+//!   close ── Closing ── Close, what arrived here ──▶ returns the rest to its program, `Closed`
+//!               ▲│ no answer: repeat                │
+//!               └┘                                  │
+//!   returns the rest to its program ◀── Closed, what arrived there
 //! ```
 //!
-//! Admitted messages are still sent, ahead of the Close. Messages without credit are not waited for.
+//! Admitted messages are still sent, ahead of the Close. Messages that wait for credit are not: they return.
 
 use core::time::Duration;
 
@@ -24,19 +24,19 @@ use crate::output::{Event, FlowEnd, ReturnReason};
 use crate::time::TimerKind;
 use crate::{EndpointId, FlowId};
 
-/// How long a Close is repeated at least. A peer that answers none of them counts as gone.
+/// For at least this long a Close is repeated. A peer that answers none of them counts as gone.
 const MIN_CLOSING_TIME: Duration = Duration::from_millis(100);
 
 impl<B: Buffer> Core<B> {
-    /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did
-    /// not receive come back as soon as the peer has said so.
+    /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did not
+    /// receive return as soon as it has answered.
     pub fn close(&mut self, id: FlowId) {
         self.flows.forget_ended(id);
         self.begin_close(id, &UnhandledSeqs::new(), CloseCause::Closed);
     }
 
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
-    /// senders learn that no handler got them. What the endpoint had sent does not come back to it.
+    /// senders learn that no handler got them. Messages that the endpoint had sent are not returned to it.
     pub fn close_endpoint(&mut self, endpoint: EndpointId) {
         if self.endpoints.get(endpoint).is_none_or(|found| !found.had_flows) {
             self.endpoints.remove(endpoint);
@@ -44,7 +44,7 @@ impl<B: Buffer> Core<B> {
         }
         let mut unhandled = self.endpoints.remove(endpoint);
         for id in self.flows.filter(|record| record.endpoint == endpoint) {
-            self.endpoints.drop_all_held(id.flow, &mut unhandled);
+            self.endpoints.drop_buffered(id.flow, &mut unhandled);
             self.begin_close(id, &unhandled, CloseCause::Closed);
             self.flows.get_mut(id).into_iter().for_each(|record| record.endpoint = EndpointId::NONE);
         }
@@ -65,8 +65,8 @@ impl<B: Buffer> Core<B> {
         self.flows.iter_active().filter(|record| record.phase == Phase::Closing).count()
     }
 
-    /// From above: change the tag. Flows that peers opened with the old tag are closed. Messages that were not delivered
-    /// come back on both sides with [`ReturnReason::Tag`].
+    /// From above: change the tag. Flows that peers opened with the old tag are closed. Undelivered messages
+    /// are returned on both sides with [`ReturnReason::Tag`].
     pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
         let Some(found) = self.endpoints.get(endpoint) else { return };
         found.tag = tag;
@@ -86,7 +86,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(id) else { return };
         match record.phase {
             Phase::Closing if unhandled.is_empty() => return,
-            // The next Close carries the new numbers. A Close that has arrived already cannot be taken back.
+            // The next Close carries the new numbers. A Close that has arrived already cannot be changed.
             Phase::Closing => {
                 let known = self.discovery.unknown_flows.closed_flow(id.flow, Some(id.nonce));
                 let cause = known.and_then(|known| known.closed.acks).map_or(cause, |acks| acks.cause);
@@ -132,7 +132,7 @@ impl<B: Buffer> Core<B> {
         self.send_closed(source, id, (close.own, close.own_nonce));
     }
 
-    /// Answer a peer that named a flow which ended or never was. `id` is this side's half.
+    /// Answer a peer that named a flow that ended or never existed. `id` is this side's half.
     pub(crate) fn send_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
         let notice = self
             .discovery

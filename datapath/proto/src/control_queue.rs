@@ -49,7 +49,7 @@ pub(crate) enum Outgoing<B> {
     Control(OutgoingControl),
     /// A finished frame that the transport did not take. It leaves first. It may be any frame except one with a single
     /// message.
-    Refused(Transmit<B>),
+    NotTaken(Transmit<B>),
 }
 
 #[derive(Debug)]

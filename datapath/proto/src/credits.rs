@@ -9,8 +9,9 @@ pub(crate) struct CreditBudget {
     total: usize,
     /// The credits granted, all flows together.
     pub(crate) granted: usize,
-    /// How many of them idle flows had at the last keepalive round. Their senders may use them at any time, and so are
-    /// rejected if too many do. If these counted, many idle flows would leave an active one only [`MIN_CREDITS`].
+    /// How many of `granted` belonged to idle flows at the last keepalive round. They do not count as used: otherwise many
+    /// idle flows would leave an active one only [`MIN_CREDITS`]. If too many of their senders use them, requests are
+    /// rejected.
     pub(crate) idle: usize,
     pub(crate) peers: usize,
     /// The largest sum ever granted, rounded up.
@@ -28,8 +29,8 @@ pub(crate) fn room_for_requests(room: usize) -> usize {
     (room - room.div_ceil(4)).max(1)
 }
 
-/// Each flow and class gets at least this many, even from an empty budget. A node with very many peers
-/// therefore grants a little more than it has, and rejects what finds no room.
+/// Each flow and class gets at least this many, even from an empty budget. A node with very many peers therefore grants a
+/// little more than it has, and rejects requests that find no room.
 const MIN_CREDITS: usize = 4;
 
 impl CreditBudget {
@@ -38,15 +39,15 @@ impl CreditBudget {
     }
 
     /// Credits for a new flow and class: the window divided by the number of peers, in case all of them send at once,
-    /// or the fair share if that is smaller. A sender that uses them gets more. Further flows of one peer do not count
-    /// as further peers: they share the peer's link, which brings no more than this node's link takes.
+    /// or the fair share if that is smaller. A sender that uses them gets more. Several flows of one peer count as one
+    /// peer, because they share its link.
     pub(crate) fn grant(&mut self, window: u16, share: u16) -> u16 {
         let part = (window as usize / self.peers.max(1)).min(share as usize).max(MIN_CREDITS);
         self.grow(0, window.min(part as u16))
     }
 
-    /// More credits for a flow and class that has some: as many as it wants, but at most a quarter of what is left, so
-    /// that the next flow finds some too.
+    /// More credits for a flow and class that has some already: the wanted number, but at most a quarter of the free ones,
+    /// so that some are left for the next flow.
     pub(crate) fn grow(&mut self, has: u16, wanted: u16) -> u16 {
         let free = self.total.saturating_sub(self.granted.saturating_sub(self.idle)) / 4;
         let credits = free.max(MIN_CREDITS.saturating_sub(has as usize)).min(wanted as usize) as u16;
@@ -64,8 +65,8 @@ impl CreditBudget {
         mem::take(&mut self.peak_rose).then_some(self.peak)
     }
 
-    /// A flow ended, or a sender returned part of its credits.
-    pub(crate) fn give_back(&mut self, credits: u16) {
+    /// A flow ended, or a used credit was withheld.
+    pub(crate) fn release(&mut self, credits: u16) {
         self.granted -= credits as usize;
     }
 }
@@ -86,7 +87,7 @@ mod tests {
     fn returned_credits_are_granted_again() {
         let mut budget = CreditBudget::new(100);
         let first = budget.grant(256, 256);
-        budget.give_back(first);
+        budget.release(first);
         assert_eq!(budget.grant(256, 256), first);
     }
 
@@ -106,8 +107,8 @@ mod tests {
         let mut budget = CreditBudget::new(8);
         let credits: Vec<u16> = (0..4).map(|_| budget.grant(4, 4)).collect();
         assert_eq!((credits, budget.granted), (vec![4; 4], 16));
-        budget.give_back(4);
-        budget.give_back(3);
+        budget.release(4);
+        budget.release(3);
         assert_eq!((budget.grow(4, 10), budget.grow(1, 10)), (0, 3), "the least, and no more");
         assert_eq!((budget.granted, budget.take_new_peak(), budget.take_new_peak()), (12, Some(64), None));
     }

@@ -22,10 +22,10 @@ impl<B: Buffer> Core<B> {
     /// or, in a turn without one, when there is nothing else to do. Its results leave with the next turn.
     #[inline]
     pub fn run_deferred(&mut self, now: Time) {
-        // Everything recorded since then happened after this time.
+        // Everything recorded before this call happened after `recorded_at`.
         let recorded_at = mem::replace(&mut self.now, now);
         if !self.deferred.just_sent.is_empty() {
-            self.start_timeouts(now);
+            self.start_rtos(now);
         }
         if !self.deferred.dirty.is_empty() {
             self.process_dirty(recorded_at, now);
@@ -51,8 +51,8 @@ impl<B: Buffer> Core<B> {
         !self.deferred.dirty.is_empty() || self.receiving.is_full
     }
 
-    /// Messages left: start their retransmission time-outs.
-    fn start_timeouts(&mut self, now: Time) {
+    /// Messages left: start the RTO of their flows.
+    fn start_rtos(&mut self, now: Time) {
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
         for link in self.deferred.just_sent.drain(..) {
@@ -66,9 +66,9 @@ impl<B: Buffer> Core<B> {
             if !is_armed {
                 record.silence = Silence::from(now);
             }
-            // The time-out of a question for credit is longer than that of a message.
+            // The interval of requests for credit (TCP's persist timer) is longer than the RTO.
             if !is_armed || record.rtt.credit_requests > 0 {
-                let due = now.later(record.rtt.timeout(&self.time.timing));
+                let due = now.later(record.rtt.rto(&self.time.timing));
                 self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, slot.flow.id(), due);
             }
         }
@@ -120,10 +120,10 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Count what was handled, and fit each sender's credit to its share. A sender below its share gets at most one
-    /// extra credit for each that it used, and so at most doubles in a round trip. A held message keeps its credit.
-    /// Where the network reorders, its sender gets another one for it, since otherwise the rate would halve. Returns
-    /// whether the sender should learn of it soon.
+    /// Count handled messages, and fit the sender's credit to its share. A sender below its share gets at most one extra
+    /// credit for each used one, so its credit at most doubles in a round trip. A message in the reorder buffer occupies
+    /// its credit. Where the network reorders, the sender gets another credit for it: otherwise its rate would halve.
+    /// Returns whether the sender should learn of the new credit soon.
     #[inline]
     fn fit_credits(&mut self, now: Time, receiving: &mut Receiving) -> bool {
         let mut is_urgent = false;
@@ -148,7 +148,7 @@ impl FlowRecord {
         is_urgent
     }
 
-    /// Keep a piggybacked acknowledgement. A later one replaces one that is not processed yet.
+    /// Keep a piggybacked acknowledgement for later. It replaces an earlier one that is not processed yet.
     #[inline]
     pub(crate) fn keep_piggyback(&mut self, piggyback: Piggyback) {
         self.pending_piggyback = Some(match self.pending_piggyback {
@@ -157,7 +157,7 @@ impl FlowRecord {
         });
     }
 
-    /// Most piggybacks are news for one class only.
+    /// A piggyback usually changes one class only, so an unchanged class is skipped.
     #[inline]
     pub(crate) fn on_piggyback<B>(&mut self, piggyback: &Piggyback, slots: &mut Slots<B>) {
         for class in Class::ALL {
@@ -203,8 +203,8 @@ impl FlowRecord {
     /// A gap that later messages had overtaken is closed: by a repair, or by a late message.
     #[cold]
     fn on_gap_closed(&mut self, closed: &ClosedGap) {
-        // Without this, each message could be sent again before its acknowledgement can arrive: only a longer wait ends
-        // that (Karn).
+        // The path delivers again, so end the back-off, although a message that was sent again gives no round-trip
+        // sample (Karn).
         self.rtt.backoff = 0;
         if let &ClosedGap::Late(sent_at) = closed {
             // The message that closed the gap arrived just now, or earlier if the clock was not read since.

@@ -1,14 +1,14 @@
 //! Endpoints, and FM's host receive queue: accepted messages that wait for `extract` (here `poll_deliver`).
 //!
 //! Pushed by: frames from below. Popped by: the layer above. Bounded by: `Config::receive_frames`, all endpoints
-//! together; the last quarter is for replies. When full: nothing more is accepted, and senders keep what they sent.
+//! together; the last quarter is for replies. When full: requests are rejected, and their senders send them again.
 //!
 //! **The reorder buffer** holds messages that arrived before an earlier one of their flow and class. They wait for it,
 //! so that handlers get a flow's requests in the order in which they were sent, and its replies likewise. Pushed by:
 //! frames from below that arrive behind a gap. Popped by: the message that closes the gap; the flow's end, because the
-//! sender knows that they arrived. Bounded by: a quarter of the room for all waiting messages. When full: a message
-//! behind a gap is not accepted, and is sent again. The message that closes a gap needs no place here, so a full buffer
-//! always drains.
+//! sender already counts these messages as received. Bounded by: a quarter of the room for all waiting messages. When
+//! full: a request behind a gap is rejected, and is sent again. The message that closes a gap never enters this buffer,
+//! so a full buffer always drains.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -30,7 +30,7 @@ pub(crate) type UnhandledSeqs = HashMap<(Flow, Class), Vec<u16>>;
 pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
-    /// It has or had a flow.
+    /// The endpoint has or had a flow.
     pub(crate) had_flows: bool,
     pub(crate) handlers: PerClass<HandlerSet>,
     received: PerClass<VecDeque<Delivery<B>>>,
@@ -43,7 +43,7 @@ pub(crate) struct Endpoint<B> {
 pub(crate) struct Endpoints<B> {
     pub(crate) endpoints: Vec<Option<Endpoint<B>>>,
     names: HashMap<Name, EndpointId>,
-    /// Ids that were used, and are not.
+    /// Ids of closed endpoints, for new ones.
     free_ids: Vec<EndpointId>,
     /// The memory of receive queues that no endpoint uses now.
     spare: Vec<VecDeque<Delivery<B>>>,
@@ -53,13 +53,13 @@ pub(crate) struct Endpoints<B> {
     pub(crate) warm: WarmEndpoints,
     /// Messages in all receive queues together.
     pub(crate) waiting_count: usize,
-    /// How many of them there may be. Held messages lower this bound.
+    /// The bound on `waiting_count`, by class. Each message in the reorder buffer lowers it by one.
     pub(crate) room: PerClass<usize>,
-    /// With fewer than this, there is room at every endpoint.
+    /// While fewer messages than this wait, every endpoint has room.
     plenty: usize,
     /// The reorder buffer.
-    pub(crate) held: HashMap<(Flow, Class, Seq), Delivery<B>>,
-    pub(crate) max_held: usize,
+    pub(crate) reorder_buffer: HashMap<(Flow, Class, Seq), Delivery<B>>,
+    pub(crate) reorder_capacity: usize,
     pub(crate) refused: RefusedSeqs,
     /// Segments of bulk transfers in all queues together.
     pub(crate) bulk_count: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Endpoints<B> {
     pub(crate) returned_count: usize,
 }
 
-/// Queues that have memory from the start: those of one endpoint, as most nodes have.
+/// The number of queues that have memory from the start: those of one endpoint. Most nodes have only one.
 const INITIAL_QUEUES: usize = 3;
 
 impl<B> Endpoint<B> {
@@ -89,7 +89,7 @@ impl<B> Endpoint<B> {
 
 impl<B> Endpoints<B> {
     pub(crate) fn new(frames: usize, window: usize) -> Self {
-        let max_held = frames / 4;
+        let reorder_capacity = frames / 4;
         Endpoints {
             endpoints: Vec::new(),
             names: HashMap::new(),
@@ -100,8 +100,8 @@ impl<B> Endpoints<B> {
             waiting_count: 0,
             room: PerClass([room_for_requests(frames), frames]),
             plenty: room_for_requests(frames) / 2,
-            held: HashMap::with_capacity(2 * max_held.min(WINDOW)),
-            max_held,
+            reorder_buffer: HashMap::with_capacity(2 * reorder_capacity.min(WINDOW)),
+            reorder_capacity,
             refused: RefusedSeqs::new(),
             bulk_count: 0,
             returned_count: 0,
@@ -132,7 +132,7 @@ impl<B> Endpoints<B> {
         Some(id)
     }
 
-    /// Remove an endpoint and the messages that wait at it. No handler gets these.
+    /// Remove an endpoint. Returns the numbers of the messages that waited at it: no handler gets these.
     pub(crate) fn remove(&mut self, id: EndpointId) -> UnhandledSeqs {
         let mut unhandled = UnhandledSeqs::new();
         let Some(mut endpoint) = self.endpoints.get_mut(usize::from(id.0)).and_then(Option::take) else {
@@ -167,7 +167,7 @@ impl<B> Endpoints<B> {
             let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
             received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
         });
-        waiting.chain(self.held.values().map(|message| &message.frame))
+        waiting.chain(self.reorder_buffer.values().map(|message| &message.frame))
     }
 
     /// Whether a segment of a bulk transfer on this flow waits at the endpoint.
@@ -182,8 +182,9 @@ impl<B> Endpoints<B> {
         self.waiting_count < self.plenty || self.has_room_for(class, id)
     }
 
-    /// The same when less than half of the room is free. Where a node has several endpoints, one of them may hold at most
-    /// four times as many frames as are free. So an endpoint that is not polled leaves frames to the others.
+    /// The slow path of [`Endpoints::has_room`], for when less than half of the room is free. If the node has several
+    /// endpoints, one of them may hold at most four times as many frames as are free. So an endpoint that is not polled
+    /// leaves frames to the others.
     #[cold]
     fn has_room_for(&self, class: Class, id: EndpointId) -> bool {
         let free = self.room[class].saturating_sub(self.waiting_count);
@@ -191,21 +192,21 @@ impl<B> Endpoints<B> {
         free > 0 && (self.names.len() == 1 || endpoint.is_none_or(|endpoint| endpoint.waiting() <= 4 * free))
     }
 
-    /// Whether no endpoint has a frame for one more message.
+    /// Whether every endpoint is out of frames for this class.
     pub(crate) fn is_full(&self, class: Class) -> bool {
         self.waiting_count >= self.room[class]
     }
 
-    /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
-    pub(crate) fn held_seqs(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
-        let its = self.held.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
+    /// The sequence numbers of a flow and class in the reorder buffer, in order, starting from `near`.
+    pub(crate) fn buffered_seqs(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
+        let its = self.reorder_buffer.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
         let mut numbers: Vec<Seq> = its.map(|&(.., seq)| seq).collect();
         numbers.sort_unstable_by_key(|seq| seq.since(near));
         numbers
     }
 
-    /// Put a message into its endpoint's queue, or hold it if earlier messages are missing. Returns `false`, and drops the
-    /// message, if its endpoint does not have the handler, or its number is refused.
+    /// Put a message into its endpoint's queue, or into the reorder buffer if earlier messages are missing. Returns
+    /// `false`, and drops the message, if its endpoint does not have the handler, or its number is refused.
     #[inline(always)]
     pub(crate) fn accept(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) -> bool {
         if verdict == Verdict::Next && self.refused.is_empty() {
@@ -220,85 +221,85 @@ impl<B> Endpoints<B> {
         if self.refused.contains(&(record.id.flow, class, seq)) {
             return false;
         }
-        // The second condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
-        // a checker must notice.
-        let is_held = verdict == Verdict::Ahead
+        // The second condition is false only with a mutant that takes a duplicate for a new message. The duplicate must
+        // reach the handler, so that a checker notices it.
+        let must_wait = verdict == Verdict::Ahead
             && record.receive[class].next_expected().before(seq.plus(1))
             && record.must_wait_for_earlier(delivery.kind);
-        if !is_held {
+        if !must_wait {
             return self.push(record.endpoint, delivery, true);
         }
         let handler = delivery.handler;
         let takes = self.get(record.endpoint).is_some_and(|endpoint| endpoint.handlers[class].has(handler));
         if takes {
-            self.hold(seq, delivery);
+            self.buffer(seq, delivery);
         }
         takes
     }
 
-    /// Deliver the held messages from `next` up to the next missing one.
+    /// A message closed a gap: deliver the buffered messages from `next` up to the next missing one.
     #[inline(always)]
     pub(crate) fn deliver_behind(&mut self, record: &FlowRecord, class: Class, next: Seq) {
-        if !self.held.is_empty() {
-            self.deliver_held(record, class, next, record.receive[class].next_expected());
+        if !self.reorder_buffer.is_empty() {
+            self.deliver_buffered(record, class, next, record.receive[class].next_expected());
         }
     }
 
     #[cold]
-    fn hold(&mut self, seq: Seq, delivery: Delivery<B>) {
+    fn buffer(&mut self, seq: Seq, delivery: Delivery<B>) {
         self.room.0.iter_mut().for_each(|room| *room -= 1);
-        self.held.insert((delivery.flow.flow, delivery.class, seq), delivery);
+        self.reorder_buffer.insert((delivery.flow.flow, delivery.class, seq), delivery);
     }
 
     #[cold]
-    fn deliver_held(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
+    fn deliver_buffered(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
         let mut seq = from;
         while seq.before(until) {
-            if let Some(delivery) = self.take_held(record.id.flow, class, seq) {
+            if let Some(delivery) = self.take_buffered(record.id.flow, class, seq) {
                 self.push(record.endpoint, delivery, false);
             }
             seq = seq.plus(1);
         }
     }
 
-    /// The flow ended, so the missing messages will not come. Deliver the held ones. Drop those that no acknowledgement
-    /// covered: their sender gets them back.
-    pub(crate) fn deliver_all_held(&mut self, record: &FlowRecord) {
-        if self.held.is_empty() {
+    /// The flow ended, so the missing messages will not come. Deliver the buffered ones that an acknowledgement could
+    /// cover, and drop the others: these return to their sender.
+    pub(crate) fn flush_reorder_buffer(&mut self, record: &FlowRecord) {
+        if self.reorder_buffer.is_empty() {
             return;
         }
         for class in Class::ALL {
             let near = record.receive[class].next_expected();
-            for seq in self.held_seqs(record.id.flow, class, near) {
+            for seq in self.buffered_seqs(record.id.flow, class, near) {
                 if seq.since(near) <= u64::BITS as i32 {
-                    self.deliver_held(record, class, seq, seq.plus(1));
+                    self.deliver_buffered(record, class, seq, seq.plus(1));
                 } else {
-                    self.take_held(record.id.flow, class, seq);
+                    self.take_buffered(record.id.flow, class, seq);
                 }
             }
         }
     }
 
-    /// The flow's endpoint is closed: no handler gets the held messages.
-    pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut UnhandledSeqs) {
-        if self.held.is_empty() {
+    /// The flow's endpoint is closed: drop its buffered messages, and add their numbers to `unhandled`.
+    pub(crate) fn drop_buffered(&mut self, flow: Flow, unhandled: &mut UnhandledSeqs) {
+        if self.reorder_buffer.is_empty() {
             return;
         }
         for class in Class::ALL {
-            for seq in self.held_seqs(flow, class, Seq(0)) {
+            for seq in self.buffered_seqs(flow, class, Seq(0)) {
                 unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
-                self.take_held(flow, class, seq);
+                self.take_buffered(flow, class, seq);
             }
         }
     }
 
-    fn take_held(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
-        let delivery = self.held.remove(&(flow, class, seq))?;
+    fn take_buffered(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
+        let delivery = self.reorder_buffer.remove(&(flow, class, seq))?;
         self.room.0.iter_mut().for_each(|room| *room += 1);
         Some(delivery)
     }
 
-    /// Returns `false`, and drops the message, if it `must_have` a handler and does not.
+    /// Returns `false`, and drops the message, if `must_have` is set and its endpoint does not have the handler.
     #[inline(always)]
     fn push(&mut self, id: EndpointId, delivery: Delivery<B>, must_have: bool) -> bool {
         let Some(endpoint) = self.get(id) else { return true };
@@ -333,7 +334,7 @@ impl<B> Endpoints<B> {
         }
     }
 
-    /// Take back the memory of queues that were empty now and the last time that this was called.
+    /// Release the memory of endpoints that have no message now, and had none at the previous call.
     pub(crate) fn cool_down(&mut self) {
         let mut warm = std::mem::take(&mut self.warm);
         warm.retain(|id, was_idle| {
@@ -391,7 +392,7 @@ impl<B> Endpoints<B> {
     }
 }
 
-/// Out of the way of messages that are accepted.
+/// Not inlined, to keep the fast path short.
 #[cold]
 fn drop_refused<B>(delivery: Delivery<B>) -> bool {
     drop(delivery);

@@ -1,30 +1,29 @@
-//! The fair share: how many credits each sender of a class may have while several send. A window is what one sender
-//! needs to keep the path busy, and many senders together need no more. Messages beyond that queue in a switch, in
-//! front of the receiver's link, and are lost when the switch's buffers are full.
+//! The fair share: how many credits each sender of a class may have while several send. One sender needs a window to keep
+//! the path busy, and many senders together need no more. Messages beyond a window queue in the switch, in front of the
+//! receiver's link, and are lost when the switch's buffers are full.
 //!
 //! ```text
 //!   window ────────────▶ total ──────────────▶ per_sender = total ÷ senders
-//!              less when frames are lost,      (a sender with more gives credit back as it is used,
-//!              more when that pays             one with less gets two for one)
+//!              less when frames are lost,      (above its share, a sender's used credits are withheld;
+//!              more when that pays             below it, each used one returns twofold)
 //! ```
 //!
-//! **Senders** are counted by what they send, in *rounds* of two windows of messages, because the messages of one
-//! sender come together, as many as it has credits. If most senders have stopped, a round ends earlier: as soon as
-//! one sender has used its share eight times. Senders of `u` messages each count as (Σu)² ÷ Σu²: their number when
-//! all send alike, and about one when a single one sends much and the others little. A sender that sends nothing
-//! does not count, except for a while after it connected.
+//! **Senders** are counted by their messages, in *rounds* of two windows of messages: a sender sends all its credits at
+//! once, so a shorter round would miss some senders. If most senders have stopped, a round ends earlier: as soon as one
+//! sender has used its share eight times. If `u` is what each one sent, the number of senders is (Σu)² ÷ Σu². This is
+//! their real number when all send equally much, and about one when one sends much and the others little. A sender that
+//! sends nothing does not count, except for a while after it connected.
 //!
-//! **A sender is a peer**, however many flows it has: with `n` active ones each has an nth of the share, and one message
-//! at least. The squares of their messages count `n` times, which makes them the square of the peer's. See
+//! **A sender is a peer**, however many flows it has: of `n` active flows each has an nth of the share, and at least one
+//! credit. The squares of their messages count `n` times, so that their sum is the square of the peer's messages. See
 //! [senders](crate::senders).
 //!
-//! **Loss** seen here (gaps that later messages overtook, requests without room) lowers the total by half of the
-//! loss rate, as DCTCP does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes
-//! little. A switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or,
-//! with many senders, by one in several rounds: a step of the total is a step of all senders, and overflows must be
-//! rare.
+//! **Loss** (gaps that later messages overtook, rejected requests) lowers the total by half of the loss rate, as DCTCP
+//! does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes little. A switch that
+//! drops a third of the frames stops dropping after a few rounds. The total then grows by one a round, or, with many
+//! senders, by one in several rounds: one step of the total raises all senders, and overflows must be rare.
 //!
-//! **More than a window** is for longer paths: see the [window probe](crate::window_probe).
+//! **A total of more than one window** fills longer paths: see the [window probe](crate::window_probe).
 
 use core::time::Duration;
 
@@ -45,12 +44,12 @@ pub(crate) struct FairShare {
     senders: u16,
     /// New senders that have not sent anything.
     new_senders: u16,
-    /// How long they count: [`Time::NEVER`] if there are none.
+    /// Until when `new_senders` count. [`Time::NEVER`] if there are none.
     new_senders_until: Time,
     round: u8,
     rounds_since_growth: u16,
-    /// The most messages of one sender that count in this round. A sender above its share first sends all it has at
-    /// once, which is an exception.
+    /// The most messages of one sender that count in this round. A sender whose share has just fallen first sends all
+    /// its old credits at once: this burst must not count in full.
     max_counted: u16,
     messages: u32,
     /// Σu and Σu².
@@ -81,13 +80,13 @@ impl Default for FlowUsage {
 /// The total never falls below this because of loss: it keeps a short path busy.
 const MIN_TOTAL: u16 = 16;
 
-/// How long a new sender that sends nothing counts: a few time-outs, in case its messages are lost.
+/// How long a new sender that sends nothing counts: several RTOs, in case its first messages are lost.
 const NEW_SENDER_TIME: Duration = Duration::from_millis(10);
 
-/// A round ends once a sender has used its share this many times: no other sender is active.
+/// A round ends once one sender has used its share this many times: then hardly any other sender is active.
 const MAX_SHARES_A_ROUND: u16 = 8;
 
-/// Up to one lost message in this many says nothing about the window.
+/// One lost message in this many, or fewer losses, do not show that the window is too large.
 const TOLERATED_LOSS_INTERVAL: u64 = 50;
 
 /// The total grows by at least one in this many rounds.
@@ -120,25 +119,25 @@ impl FairShare {
         if usage.active_flows == 1 { self.per_sender } else { (self.per_sender / u16::from(usage.active_flows)).max(1) }
     }
 
-    /// The credits that each sender may have if new senders are not counted.
+    /// The credits of each sender, if new senders are not counted.
     pub(crate) fn per_present_sender(&self) -> u16 {
         (self.total / self.senders.max(1)).clamp(1, self.window)
     }
 
-    /// A peer has its first flow: forget what an earlier one of this index sent.
+    /// A peer opened its first flow: forget the messages of an earlier peer with this index.
     pub(crate) fn add_peer(&mut self, peer: SenderIndex) {
         self.peers.get_mut(usize::from(peer)).into_iter().for_each(|usage| *usage = PeerUsage::default());
     }
 
-    /// A new sender connected. It counts as a sender until it has sent something, for at most [`NEW_SENDER_TIME`]:
-    /// the others may have left it no credit to send with.
+    /// A new sender connected. It counts, for at most [`NEW_SENDER_TIME`], before it has sent anything: the others may
+    /// have left it no credit to send with.
     pub(crate) fn add_sender(&mut self, now: Time) {
         self.new_senders = self.new_senders.saturating_add(1);
         self.new_senders_until = now + NEW_SENDER_TIME;
         self.divide(1, self.senders as u64);
     }
 
-    /// Count messages of one flow of this peer, and lost messages of any.
+    /// Count messages of one flow of this peer, and lost messages of any peer.
     #[inline]
     pub(crate) fn count_messages(
         &mut self,
@@ -184,7 +183,7 @@ impl FairShare {
         *flow = FlowUsage { round: self.round, messages: 0, active_flows: peer.add_flow(flow.messages) };
     }
 
-    /// The messages counted as lost have arrived late: undo the reduction.
+    /// The messages that counted as lost were only late: undo the reduction.
     pub(crate) fn forget_losses(&mut self) {
         self.lost = 0;
         self.total = self.total.max(self.window);

@@ -165,7 +165,7 @@ impl Flows {
                 continue;
             }
             let order = place.take().and_then(|mut record| record.reordering.take());
-            order.into_iter().for_each(|order| gaps.return_reordering(order));
+            order.into_iter().for_each(|order| gaps.release_reordering(order));
             count += 1;
             if count == limit {
                 return true;

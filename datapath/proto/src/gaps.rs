@@ -47,7 +47,7 @@ impl Gaps {
 
     /// `ahead` must be clear.
     #[cold]
-    pub(crate) fn return_bitmap(&mut self, ahead: Box<AheadBitmap>) {
+    pub(crate) fn release_bitmap(&mut self, ahead: Box<AheadBitmap>) {
         debug_assert!(ahead.0.iter().all(|&limb| limb == 0));
         self.spare.push(ahead);
     }
@@ -58,7 +58,7 @@ impl Gaps {
     }
 
     #[cold]
-    pub(crate) fn return_reordering(&mut self, mut order: Box<Reordering>) {
+    pub(crate) fn release_reordering(&mut self, mut order: Box<Reordering>) {
         *order = Reordering::default();
         self.spare_reorderings.push(order);
     }

@@ -1,5 +1,5 @@
-//! Groups: several nodes under one name, each on a thread of its own. The first member has the group's name. A peer that asks
-//! it for a flow is told which member to ask instead, and asks that one.
+//! Groups: several nodes under one name, each on a thread of its own. The first member has the group's name. When a peer
+//! asks it for a flow, it answers with the name of another member, and the peer asks that one.
 //!
 //! ```text
 //!   alpha                      server            server#1
@@ -9,9 +9,9 @@
 //!     │◀───────────────────────────────────── Accept │
 //! ```
 //!
-//! A peer may not reach each member: where several have queues of one interface, its frames may all arrive on one queue. So a peer
-//! leaves a member that is silent. It asks the first one again, which then takes it, or where that one is silent, any other that it
-//! has met. It remembers which were silent, and probes these.
+//! A peer may not reach each member: if several have queues of one interface, its frames may all arrive on one queue. So
+//! a peer leaves a silent member. It asks the first member again, which then accepts the flow itself. If the first one is
+//! silent, the peer asks any other member that it has met. It remembers which members were silent, and probes them.
 
 use am_wire::control::{Connect, Name, Refusal};
 use am_wire::{Address, Buffer};
@@ -35,14 +35,14 @@ impl<B: Buffer> Core<B> {
         self.flows.len()
     }
 
-    /// Why this node does not take a peer itself: another member of its group shall.
+    /// The refusal that names another member of the group. `None` if this node accepts the flow itself.
     pub(crate) fn other_member(&mut self, question: &Connect, peer: Name) -> Option<Refusal> {
         let attempt = (question.node, question.incarnation, question.id);
         self.placement.member(attempt, peer).filter(|member| *member != 0).map(Refusal::Member)
     }
 
-    /// The peer is the first of a group, and names the member to ask instead. False if there is no such member: the peer is
-    /// in no group, or the member is this node.
+    /// The peer is the first of a group, and names the member to ask instead. `false` if there is no such member: the peer
+    /// is in no group, or the member is this node.
     pub(crate) fn follow_to_member(&mut self, now: Time, id: FlowId, member: u8) -> bool {
         let Some(record) = self.flows.get_mut(id) else { return false };
         if record.asked().no_redirect() {
@@ -54,7 +54,7 @@ impl<B: Buffer> Core<B> {
         };
         self.counters.redirected += 1;
         match self.discovery.peers.by_name(name).filter(|at| self.discovery.peers.records[*at].is_unresponsive) {
-            // It was silent before. If it answers a probe, the next flow goes there.
+            // This member was silent before. Probe it: if it answers, the next flow goes there.
             Some(at) => {
                 _ = self.path_to(now, at);
                 self.ask_number(id, 0, true);

@@ -1,6 +1,7 @@
-//! Flows on which nothing happens. An open flow at rest that received nothing for half of a keepalive round gives its record back, and leaves
-//! what its next message needs: numbers, credits, the way to the peer. The next frame or call restores the record. So a
-//! node's memory, and each walk over its records, depend on the flows that it uses and not on those that it has.
+//! Idle flows. When an open flow is at rest, and has received nothing for half of a keepalive round, its record is
+//! released. An [`IdleFlow`] keeps what the next message needs: sequence numbers, credits, the route to the peer. The
+//! next frame or call restores the record. So a node's memory, and the time of each walk over its records, depend on the
+//! flows that are in use and not on those that are open.
 //!
 //! ```text
 //!             at rest for a round                        a keepalive or its answer
@@ -9,8 +10,8 @@
 //!      └──────────────────────────────┘
 //! ```
 //!
-//! Pushed by: the keepalive round, a limited number at a time. Popped by: whatever needs the record. Bounded by: the flow
-//! ids. The name of a node is kept once for all its idle flows.
+//! Pushed by: the keepalive round, a limited number at a time. Popped by: a frame or a call that needs the record. Bounded
+//! by: the flow ids. The name of a node is stored once for all its idle flows.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ type NodeIndex = u16;
 /// An open flow at rest.
 #[derive(Debug)]
 struct IdleFlow {
-    /// When its last frame arrived, or it was set up.
+    /// When its last frame arrived. When it was set up, if none did.
     last_received: Time,
     tag: u64,
     attempt: u32,
@@ -50,7 +51,7 @@ struct IdleFlow {
     sender: SenderIndex,
     /// A frame arrived since the flow was set up.
     has_received: bool,
-    /// A keepalive asked for an acknowledgement, which is queued.
+    /// The acknowledgement that answers a keepalive is queued.
     ack_queued: bool,
 }
 
@@ -59,11 +60,11 @@ struct IdleFlow {
 struct IdleNode {
     run: PeerRun,
     name: Name,
-    /// Its idle flows.
+    /// The number of the node's idle flows.
     count: u16,
-    /// One of them, unless that one is active again.
+    /// One of the node's idle flows. Outdated if that flow became active again.
     flow: Flow,
-    /// When the last frame arrived on one of them.
+    /// When the last frame arrived on one of the node's idle flows.
     last_received: Time,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct IdleFlows {
 }
 
 impl IdleFlows {
-    /// Keep what is needed of a flow at rest. Returns whether its record may go.
+    /// Make a flow idle if it is at rest. Returns whether its record may be released.
     pub(crate) fn insert(&mut self, record: &FlowRecord) -> bool {
         let Some(run) = record.peer.node.filter(|_| record.is_at_rest()) else { return false };
         let Some(node) = self.node_of(run, record.peer.node_name, record.id.flow) else { return false };
@@ -142,15 +143,15 @@ impl IdleFlows {
         self.iter_of(|_| true)
     }
 
-    /// The records of the idle flows of peers whose run `is_its` holds for.
+    /// The records of the idle flows of those peers for whose run `is_its` is true.
     pub(crate) fn iter_of(&self, is_its: impl Fn(&PeerRun) -> bool) -> impl Iterator<Item = FlowRecord> {
         let nodes = &self.nodes;
         let of = move |idle: &IdleFlow| &nodes[usize::from(idle.node)];
         self.flows.values().filter(move |idle| is_its(&of(idle).run)).map(move |idle| idle.record(of(idle)))
     }
 
-    /// Idle flows from this id on, and then those before it, on which nothing arrived since `since`, with the run of
-    /// their peer.
+    /// The idle flows on which nothing arrived since `since`, each with the run of its peer. They start at this id and wrap
+    /// around.
     pub(crate) fn quiet_from(&self, first: u16, since: Time) -> impl Iterator<Item = (Flow, PeerRun)> {
         let around = self.flows.range(first..).chain(self.flows.range(..first));
         around
@@ -233,7 +234,7 @@ impl IdleFlows {
         Some((idle.route, Acks { classes: idle.receive.map(IdleReceive::ack) }))
     }
 
-    /// Whether this is all that an acknowledgement on an idle flow says: the peer is there, and nothing has changed.
+    /// Whether an acknowledgement on an idle flow changes nothing: it only shows that the peer is alive.
     pub(crate) fn is_known(&self, flow: Flow, acks: &Acks) -> bool {
         self.flows.get(&flow.id()).is_some_and(|idle| {
             idle.has_received && idle.send.iter().zip(&acks.classes).all(|(send, ack)| send.is_known(ack))
@@ -279,7 +280,7 @@ impl IdleFlow {
 }
 
 impl FlowRecord {
-    /// Whether the flow is open, and nothing is under way on it.
+    /// Whether the flow is open, and has no message, acknowledgement or timer pending.
     pub(crate) fn is_at_rest(&self) -> bool {
         let has_timer = [&self.ack_timer, &self.resend_timer, &self.rejects.timer].into_iter().any(|it| it.is_armed());
         let is_noted = self.is_dirty || self.ack_queued || self.pending_piggyback.is_some();

@@ -45,15 +45,15 @@ impl MessageHead {
 }
 
 impl<B: Buffer> Core<B> {
-    /// From below: a frame that was steered to this node. A bad frame is counted by reason and dropped. The frame
-    /// counts as received at the core's last known time ([`Core::run_deferred`]): messages do not wait for a clock to be
-    /// read.
+    /// From below: a frame that was steered to this node. A malformed frame is counted by reason and dropped. The frame
+    /// counts as received at the core's last known time ([`Core::run_deferred`]), because reading the clock would delay
+    /// the message.
     #[inline]
     pub fn on_frame(&mut self, frame: B) {
-        // A path of its own keeps the parsed header in registers.
+        // The fast path. It keeps the parsed header in registers.
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
             let (header, framing) = (parsed.header, parsed.framing);
-            // A copy of the code for each class: it is shorter if it knows its class.
+            // The compiler makes a copy for each class, which is shorter than one for both.
             let outcome = match header.kind.into() {
                 Class::Request => self.on_message(MessageHead::new(&parsed, Class::Request), frame),
                 Class::Reply => self.on_message(MessageHead::new(&parsed, Class::Reply), frame),
@@ -129,7 +129,6 @@ impl<B: Buffer> Core<B> {
         self.counters.unknown_flows_answered += 1;
     }
 
-    /// Control frames are rare: this code stays out of the messages' way.
     #[cold]
     fn on_control(&mut self, parsed: &ParsedFrame<'_>, to: Address) -> Result<(), Reason> {
         let now = self.now;
@@ -199,7 +198,7 @@ impl<B: Buffer> Core<B> {
     fn on_not_accepted(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
-            // The reorder buffer is full. With a reject the sender need not wait for a time-out.
+            // The reorder buffer is full. Because of the reject, the sender need not wait for its RTO.
             record.reject(class, seq, false, &mut self.sending.pending_rejects, &mut self.counters);
         } else {
             record.on_not_new(verdict, class, seq, &mut self.receiving.gaps, &mut self.counters);
@@ -222,9 +221,9 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A frame with several messages. Each one is new or a duplicate, finds room or none, as if it had come alone. All
-    /// share the frame, which goes back to its pool with the last of them. One acknowledgement covers them. A malformed
-    /// frame is dropped as a whole.
+    /// A coalesced frame. Each of its messages is accepted, rejected or a duplicate, as if it had a frame of its own. All
+    /// share the frame, which the last one releases to its pool. One acknowledgement covers them. A malformed frame is
+    /// dropped as a whole.
     #[inline(never)]
     fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let body = Body::parse(parsed)?;
@@ -243,7 +242,7 @@ impl<B: Buffer> Core<B> {
             } else if is_first_rejected {
                 self.counters.no_room += 1;
             } else if !fits || !self.endpoints.has_room(class, record.endpoint) {
-                // Else only the reorder buffer is full, or the endpoint has its part of the room.
+                // If not all is full, either the reorder buffer is, or the endpoint has used its part of the room.
                 let is_all_full = self.endpoints.is_full(class);
                 record.reject(class, seq, fits && !is_all_full, pending, &mut self.counters);
                 gaps.count_lost(is_all_full as u32);
@@ -321,8 +320,8 @@ impl FlowRecord {
         Ok(())
     }
 
-    /// Accept a new message. Returns whether its acknowledgement must leave now: because of a gap, or because many
-    /// messages wait for one. Otherwise it waits for a message to travel with.
+    /// Accept a new message. Returns whether an acknowledgement must leave now: because of a gap, or because many messages
+    /// are unacknowledged. Otherwise it waits for a message to piggyback on.
     #[inline(always)]
     pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, every: u16, gaps: &mut Gaps) -> bool {
         let missing = self.receive[class].accept(seq, gaps);
@@ -334,12 +333,14 @@ impl FlowRecord {
         self.ack_forced || self.unacked >= every
     }
 
-    /// Whether a message that is not the next one is accepted. One behind a gap is, if it can be held or need not be.
+    /// Whether a message that is not the next one is accepted: it is behind a gap, and either the reorder buffer has room
+    /// for it, or it need not wait there.
     pub(crate) fn accepts_out_of_order<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
-        verdict == Verdict::Ahead && (endpoints.held.len() < endpoints.max_held || !self.must_wait_for_earlier(kind))
+        verdict == Verdict::Ahead
+            && (endpoints.reorder_buffer.len() < endpoints.reorder_capacity || !self.must_wait_for_earlier(kind))
     }
 
-    /// Whether a message waits for earlier ones. A bulk segment does not: it says itself where it belongs.
+    /// Whether a message waits for earlier ones. A bulk segment does not, because it has its own offset.
     pub(crate) fn must_wait_for_earlier(&self, kind: Kind) -> bool {
         self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !mutants::is_active(Mutant::OutOfOrder)
     }
@@ -360,7 +361,7 @@ impl FlowRecord {
         }
     }
 
-    /// The acknowledgement that travels with a body of this length, if there is room.
+    /// The acknowledgement that piggybacks on a message with a body of this length, if there is room.
     #[inline(always)]
     pub(crate) fn piggyback_for(
         &mut self,
@@ -372,8 +373,8 @@ impl FlowRecord {
     ) -> Option<Piggyback> {
         let piggyback = frame::has_room_for_piggyback(framing, body).then(|| self.take_piggyback());
         counters.piggybacks_sent += piggyback.is_some() as u64;
-        // The peer must learn that its request arrived. Otherwise the request could come back as undelivered, although
-        // it was answered.
+        // The peer must learn that its request arrived. Otherwise the request could return as undelivered, although it
+        // was answered.
         if piggyback.is_none() && class == Class::Reply && self.unacked > 0 {
             self.queue_ack(acks_due);
         }

@@ -1,9 +1,9 @@
-//! Keepalive: whether a quiet peer is still there. A Close may be lost, and so may a restarted peer's beacon, and a
-//! killed peer sends nothing. A node without messages of its own in flight would never notice, and would keep the
-//! peer's credits for ever. So it asks a peer that was quiet for long about one flow, and now and then about each quiet
-//! flow. A peer that does not know the flow says so. Otherwise it acknowledges what arrived. A peer that answers
-//! nothing for [`Config::keepalive`](crate::Config::keepalive) is unreachable, and all its flows end. The transport may
-//! also report that a peer has gone: then nothing is asked.
+//! Keepalive: whether a quiet peer is still alive. A Close or a restarted peer's beacon may be lost, and a killed peer
+//! sends nothing. A node without messages in flight would never notice, and would keep the peer's credits for ever. So it
+//! asks a quiet peer about one flow in each round, and in turn about each quiet flow. A peer that does not know the flow
+//! says so. Otherwise it acknowledges what arrived. A peer that answers nothing for
+//! [`Config::keepalive`](crate::Config::keepalive) is unreachable, and all its flows end. If the transport reports that a
+//! peer is gone, no question is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -24,7 +24,8 @@ use crate::time::{Time, TimerKind};
 /// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
 const MAX_FLOWS_A_ROUND: usize = 512;
 
-/// The most flows whose memory is taken at once, and the pause before the next ones: messages wait behind this work.
+/// The most flows that become idle at once, and the pause before the next ones. This bounds the time that messages wait
+/// behind this work.
 const MAX_IDLE_AT_ONCE: usize = 64;
 const IDLE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -55,7 +56,7 @@ impl<B: Buffer> Core<B> {
                 silent.insert(*run);
                 continue;
             }
-            // Frames are lost now and then: a longer silence gets more questions.
+            // Frames can be lost, so each round sends more copies of the question.
             let questions = iter::repeat_n(DeferredControl::Keepalive(peer.flow), 1 << peer.rounds_asked.min(3));
             self.sending.deferred_control.extend(questions);
             peer.rounds_asked += 1;
@@ -66,16 +67,16 @@ impl<B: Buffer> Core<B> {
         }
         self.ask_about_quiet_flows(now);
         self.make_idle(now);
-        // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is asked
-        // often enough within the keepalive time, and is given up at most a quarter of it later.
+        // Nodes that started together must not ask together, so a round is shorter by a random part, up to a quarter. A
+        // peer is then asked often enough within the keepalive time, and its end is noticed at most a quarter later.
         let round = round.as_nanos() as u64;
         let next = now.later(round - self.random.next() % (round / 4 + 1));
         self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
     }
 
-    /// Take the memory of flows at rest. With many of them this goes on soon.
+    /// Make flows at rest idle. If there are many, a timer continues soon.
     pub(crate) fn make_idle(&mut self, now: Time) {
-        // Half a round: a peer whose flow is idle already asks about it in each round, which is no use of the flow.
+        // Half a round, because a peer whose own half is idle asks about the flow in each round. That is no use of it.
         let (quiet, gaps) = (self.config.keepalive_round() / 2, &mut self.receiving.gaps);
         let may_be_more = self.flows.make_idle(now, quiet, MAX_IDLE_AT_ONCE, gaps);
         self.receiving.budget.idle = self.flows.idle.credits();
@@ -112,8 +113,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From below: the peer at this address has ended for good. Its unacknowledged messages come back. The next run of
-    /// its name is discovered anew.
+    /// From below: the process at this address has ended. Unacknowledged messages to it return. The next run of its name
+    /// is discovered anew.
     #[cold]
     pub fn on_peer_gone(&mut self, address: Address) {
         for id in self.flows.filter(|record| record.route.to == address) {
@@ -128,7 +129,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Ask about flows that no question to their peer was about: the active ones, and some of the idle ones in turn.
+    /// Ask about quiet flows: all active ones, and idle ones in turn. The flow that [`Core::keepalive_timeout`] already
+    /// asked about is left out.
     fn ask_about_quiet_flows(&mut self, now: Time) {
         let round = self.config.keepalive_round();
         let was_asked =
@@ -153,7 +155,7 @@ impl<B: Buffer> Core<B> {
         Some((record.route.to, record.keepalive_question()))
     }
 
-    /// A peer asks whether its flow is open here. The answer is an acknowledgement, or that the flow is closed.
+    /// A peer asks whether its flow is open here. The answer is an acknowledgement or a Closed.
     #[cold]
     pub(crate) fn on_keepalive(&mut self, source: Address, question: &Keepalive) {
         let is_it = |record: &&mut FlowRecord| {
@@ -181,8 +183,8 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// What to ask about a flow. A flow that was accepted and never used is accepted once more: its peer may still wait
-    /// for the answer. If not, the peer acknowledges.
+    /// The question about a flow. If this side accepted the flow, and no frame has arrived since, the Accept may be lost,
+    /// and is sent again instead. A peer that has it already acknowledges.
     pub(crate) fn keepalive_question(&self) -> Control {
         let (route, id) = (self.route, self.id);
         if !self.setup.is_ours && !self.silence.has_begun() {

@@ -99,7 +99,7 @@ pub const WINDOW: usize = 512;
 pub struct EndpointId(pub(crate) u16);
 
 impl EndpointId {
-    /// A small number, which is another endpoint's once this one is closed.
+    /// A small number. Once this endpoint is closed, another one may get it.
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -108,7 +108,7 @@ impl EndpointId {
     pub(crate) const NONE: EndpointId = EndpointId(u16::MAX);
 }
 
-/// A flow of this node: the flow id that this node chose, and a nonce that tells apart the uses of the id.
+/// A flow of this node: the flow id that this node chose, and a nonce that distinguishes the uses of the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId {
     pub(crate) flow: Flow,

@@ -68,7 +68,7 @@ impl<B: Buffer> Core<B> {
         record.shorten_pause(now, &mut self.time.timers, &self.time.timing);
     }
 
-    /// Overtaken messages have grown older. Send the lost ones again. Returns when the next one counts as lost.
+    /// Send overtaken messages again that are older than the tolerance now. Returns when the next one will be.
     #[cold]
     pub(crate) fn resend_overdue(&mut self, now: Time, flow: Flow) -> Time {
         let mut next = Time::NEVER;
@@ -85,7 +85,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// A younger message does not count as lost; 0 if no message came late.
+    /// The age from which on an overtaken message counts as lost; 0 if no message came late.
     #[inline]
     pub(crate) fn tolerance(&self) -> u64 {
         self.reordering.as_ref().map_or(0, |order| order.tolerance)
@@ -96,7 +96,7 @@ impl FlowRecord {
         (doubt.class == class).then_some(doubt.seq)
     }
 
-    /// The loss-detection state; created at the first need.
+    /// The loss-detection state, which is created when it is first needed.
     #[cold]
     pub(crate) fn reordering(&mut self, gaps: &mut Gaps) -> &mut Reordering {
         self.reordering.get_or_insert_with(|| gaps.take_reordering())

@@ -8,20 +8,20 @@
 //!                             └─────────────────────────────────────────────────────────────┘ beacon
 //! ```
 //!
-//! A beacon can be forged or late, so a node counts as a member when it has echoed a nonce (a [`Probe`]). A node that
-//! watches introduces itself several times within the time-out. Where all nodes watch, nobody has to ask. A member that
-//! was silent for half of the time-out is asked in each round, and more often each time, because questions can be lost.
-//! It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds: this node itself may have been descheduled. A node
-//! that was, and finds others silent for the whole time-out, asks in shorter rounds. A round before such a pause does not
-//! count, and a node that is late in each round makes its rounds longer.
-//! A farewell may be forged as well. It makes this node ask at once.
+//! A beacon can be forged or late, so a node counts as a member only once it has echoed a nonce (a [`Probe`]). A node
+//! that watches sends several beacons within the time-out, so where all nodes watch, none has to be asked. A member that
+//! was silent for half of the time-out is asked in each round, with more copies of the question each time, because
+//! frames can be lost. It is declared absent only after [`MIN_UNANSWERED_ROUNDS`] rounds, because this node itself may
+//! have been descheduled. If it was, and finds others silent for the whole time-out, it asks in shorter rounds. A round
+//! that began late does not count, and a node that is late in each round makes its rounds longer.
+//! A farewell can be forged as well, so it only makes this node ask at once.
 //!
-//! Among many members each node watches only [`REACH`] others so closely, as in SWIM (Das et al., 2002). Beacons are
-//! rarer then, and the time-out of all other members is longer. A node that finds a close one silent broadcasts a Leave in
-//! its name. That makes all others ask at once, and the silent one deny it with a beacon if it can.
+//! Among many members each node watches only [`REACH`] others this closely, as in SWIM (Das et al., 2002). Beacons are
+//! rarer then, and the time-out of all other members is longer. A node that finds one of its [`REACH`] silent broadcasts
+//! a Leave in the silent one's name. All others then ask it, and if it is alive it denies the report with a beacon.
 //!
 //! ```text
-//!   members          beacons of each   of all together   time-out of others than the closest
+//!   members          beacons of each   of all together   time-out of those not watched closely
 //!   up to 33         3 in 1 s          100/s             1 s
 //!   N, up to 500     1 in N × 10 ms    100/s             N × 30 ms
 //!   up to 5000       1 in 5 s          N / 5 s           15 s
@@ -44,31 +44,32 @@ use crate::time::{Time, TimerKind};
 
 /// Rounds in the time-out.
 const ROUNDS: u32 = 10;
-/// Rounds in which a member was asked before its silence counts.
+/// Rounds in which a member must have been asked before it is declared absent.
 const MIN_UNANSWERED_ROUNDS: u8 = 4;
-/// The same for a member that said farewell.
+/// Rounds in which a member that said farewell must have been asked.
 const MIN_FAREWELL_ROUNDS: u8 = 2;
-/// The most members that are asked at a time. Others wait until some of these have answered or are gone, so a network or
-/// a machine that cannot carry more is not flooded with repetitions.
-const MAX_IN_QUESTION: usize = 64;
+/// The most members with an open question. The others wait until some of these have answered or are gone, so an
+/// overloaded network or machine is not flooded with repetitions.
+const MAX_ASKED: usize = 64;
 
 /// A round of questions.
 struct Round {
     now: Time,
-    /// Whether this node was there all the time since the last round.
+    /// Whether this round began on time. If not, this node was descheduled, and answers may still wait to be read.
     is_timely: bool,
     /// The members that are watched closely, by index.
     near: Vec<usize>,
     far_timeout: Duration,
-    in_question: usize,
-    /// The first that could not be asked.
+    /// Members with an open question.
+    asked: usize,
+    /// The first member that could not be asked. The next round starts there.
     postponed: Option<usize>,
-    /// When frames on flows arrived, once that matters.
+    /// When the last frame of each peer arrived on a flow. Collected when it is first needed.
     on_flows: Option<BTreeMap<PeerRun, QuietPeer>>,
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: report members with [`Event::Member`] from now on, beginning with those that are there.
+    /// From above: report members with [`Event::Member`] from now on, beginning with those that are present.
     pub fn watch_members(&mut self) {
         if self.discovery.watch.is_on {
             return;
@@ -76,15 +77,15 @@ impl<B: Buffer> Core<B> {
         let peers = &mut self.discovery.peers;
         peers.presences = Some(vec![Presence::default(); peers.records.len()]);
         (self.discovery.watch.is_on, self.discovery.watch.introductions) = (true, INTRODUCTIONS);
-        // All nodes that start together must not ask the same one first.
+        // Nodes that start together must not all ask the same node first.
         self.discovery.watch.cursor = self.random.next() as u32 as usize;
         self.broadcast_beacon(true);
         self.arm_beacon(self.now);
         self.arm_members(self.now);
     }
 
-    /// Getter: the nodes that are there. While members are watched, those that have answered. Otherwise those that were
-    /// heard of once, which may be gone.
+    /// Getter: the members. While they are watched, these are the nodes that have answered. Otherwise they are all nodes
+    /// of which a beacon arrived, which may be gone.
     pub fn members(&self) -> impl Iterator<Item = Member> {
         let peers = &self.discovery.peers;
         let is_member = |at: &usize| match &peers.presences {
@@ -94,11 +95,11 @@ impl<B: Buffer> Core<B> {
         (0..peers.records.len()).filter(is_member).map(|at| peers.member(at, self.config.max_frame))
     }
 
-    /// From above: tell all nodes that this one leaves, with the next outputs. It answers no questions any more.
+    /// From above: announce with the next outputs that this node leaves. From now on it answers no question.
     pub fn say_farewell(&mut self) {
         self.discovery.has_left = true;
         let leave = Leave { node: self.config.node, incarnation: self.config.incarnation };
-        // One may be lost.
+        // Twice, because one may be lost.
         for _ in 0..2 {
             self.sending.control.push(Address::BROADCAST, Control::Leave(leave));
         }
@@ -122,23 +123,23 @@ impl<B: Buffer> Core<B> {
         if is_farewell && !presence.has_said_farewell {
             (presence.has_said_farewell, presence.rounds_asked) = (true, 0);
         }
-        if !is_farewell && !presence.is_reported && self.now - presence.heard_at >= long_ago {
-            presence.is_reported = true;
+        if !is_farewell && !presence.is_reported_silent && self.now - presence.heard_at >= long_ago {
+            presence.is_reported_silent = true;
             presence.rounds_to_deny = ROUNDS_TO_DENY + self.random.next() as u8 % (ROUNDS_TO_DENY + 1);
         }
     }
 
-    /// Others say that this node is silent. A beacon is an answer to all of them.
+    /// Others report that this node is silent. A beacon answers all of them.
     fn deny_silence(&mut self) {
         if !self.discovery.has_left && self.discovery.watch.denial_rate.try_take(self.now) {
             self.broadcast_beacon(false);
         }
     }
 
-    /// A member that this node watches closely is silent: tell the others.
+    /// A member that this node watches closely is silent: report it to the others.
     fn report_silence(&mut self, now: Time, at: usize) {
         let watch = &mut self.discovery.watch;
-        // Those behind it may be gone, too.
+        // The members that follow it may be gone too, so watch more of them closely.
         watch.reach = (watch.reach + REACH).min(watch.crowd.max(REACH));
         if watch.is_crowded && watch.report_rate.try_take(now) && !mutants::is_active(Mutant::SilenceStays) {
             let Peer { node, incarnation, .. } = self.discovery.peers.records[at].peer;
@@ -153,7 +154,7 @@ impl<B: Buffer> Core<B> {
         self.time.timers.arm(&mut watch.timer, TimerKind::Members, 0, now + watch.round);
     }
 
-    /// Look at all peers.
+    /// A round: check every peer.
     pub(crate) fn members_timeout(&mut self, now: Time, at: Time) {
         if !self.discovery.watch.timer.take_if_due(at) {
             return;
@@ -171,9 +172,9 @@ impl<B: Buffer> Core<B> {
     fn begin_round(&mut self, now: Time, due: Time) -> Round {
         let peers = &self.discovery.peers;
         let present = |at: &usize| peers.presence(*at).stage == Stage::Present;
-        let in_question = |at: &usize| peers.presence(*at).rounds_asked > 0;
+        let is_asked = |at: &usize| peers.presence(*at).rounds_asked > 0;
         let mut near: Vec<usize> = (0..peers.records.len()).filter(present).collect();
-        let (members, in_question) = (near.len(), near.iter().filter(|at| in_question(at)).count());
+        let (members, asked) = (near.len(), near.iter().filter(|at| is_asked(at)).count());
         let known = peers.iter().filter(|record| record.has_beaconed()).count();
         let is_timely = self.discovery.watch.begin_round(&self.config, members, known, now - due);
         let reach = self.discovery.watch.reach;
@@ -184,7 +185,7 @@ impl<B: Buffer> Core<B> {
             near.sort_unstable();
         }
         let far_timeout = self.discovery.watch.far_timeout(&self.config);
-        Round { now, is_timely, near, far_timeout, in_question, postponed: None, on_flows: None }
+        Round { now, is_timely, near, far_timeout, asked, postponed: None, on_flows: None }
     }
 
     fn look_at_member(&mut self, at: usize, round: &mut Round) {
@@ -193,7 +194,7 @@ impl<B: Buffer> Core<B> {
         match presence.stage {
             _ if !self.discovery.peers.records[at].has_beaconed() => (),
             Stage::Absent => (),
-            // Its answer may wait to be read.
+            // The member's answer may wait to be read.
             _ if presence.rounds_asked > 0 && !round.is_timely => (),
             Stage::Unverified if presence.rounds_asked == MAX_UNVERIFIED_ROUNDS => (),
             Stage::Unverified if self.discovery.watch.unverified_rate.try_take(round.now) => {
@@ -212,11 +213,12 @@ impl<B: Buffer> Core<B> {
         self.report_changes(at);
         let mut presence = self.discovery.peers.presence(at);
         let (now, is_near) = (round.now, round.near.binary_search(&at).is_ok());
-        let timeout = if is_near || presence.is_reported { self.config.member_timeout } else { round.far_timeout };
+        let timeout =
+            if is_near || presence.is_reported_silent { self.config.member_timeout } else { round.far_timeout };
         if now - presence.heard_at < timeout / 2 {
             return;
         }
-        if presence.is_reported && !is_near && presence.rounds_to_deny > 0 {
+        if presence.is_reported_silent && !is_near && presence.rounds_to_deny > 0 {
             presence.rounds_to_deny -= 1;
             return self.discovery.peers.set_presence(at, presence);
         }
@@ -239,13 +241,13 @@ impl<B: Buffer> Core<B> {
         }
         self.discovery.watch.is_hurried |= silence >= timeout;
         if silence >= timeout / 2 {
-            // Among many it may be slow because it is asked by many.
+            // On a crowded segment many nodes may ask it, so each sends few copies.
             let most = if self.discovery.watch.is_crowded { 1 } else { 3 };
             self.ask_present(at, 1 << presence.rounds_asked.min(most), round);
         }
     }
 
-    /// It has left. Nobody will answer a connect.
+    /// The member said farewell and answers no more. Forget it, because it would not answer a connect either.
     fn on_farewell_confirmed(&mut self, at: usize) {
         let node = self.discovery.peers.records[at].peer.node;
         self.end_membership(at, Departure::Farewell);
@@ -254,19 +256,19 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Ask a member whether it is there, unless too many are being asked.
+    /// Ask a member whether it is present, unless too many questions are open.
     fn ask_present(&mut self, at: usize, times: usize, round: &mut Round) {
         if self.discovery.peers.presence(at).rounds_asked == 0 {
-            if round.in_question >= MAX_IN_QUESTION {
+            if round.asked >= MAX_ASKED {
                 round.postponed.get_or_insert(at);
                 return;
             }
-            round.in_question += 1;
+            round.asked += 1;
         }
         self.ask_member(at, times);
     }
 
-    /// Ask a node whether it is there, this often at once.
+    /// Ask a node whether it is present, with this many copies of the question.
     fn ask_member(&mut self, at: usize, times: usize) {
         let mut presence = self.discovery.peers.presence(at);
         if presence.rounds_asked == 0 {
@@ -281,7 +283,7 @@ impl<B: Buffer> Core<B> {
         iter::repeat_n(question, times).for_each(|question| self.sending.control.push(to, question));
     }
 
-    /// An answer to a probe. Returns whether it answers such a question.
+    /// An answer to a probe. Returns whether the probe was a question about membership.
     pub(crate) fn on_member_answer(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
         let Some(at) = self.discovery.peers.by_question(seen.id) else { return false };
         if self.discovery.peers.records[at].peer.address == source {
@@ -292,43 +294,49 @@ impl<B: Buffer> Core<B> {
 
     /// A peer has echoed a nonce.
     fn on_member_verified(&mut self, now: Time, at: usize) {
-        let Presence { stage, told, .. } = self.discovery.peers.presence(at);
-        let presence = Presence { stage: Stage::Present, heard_at: now, told, ..Presence::default() };
+        let Presence { stage, reported, .. } = self.discovery.peers.presence(at);
+        let presence = Presence { stage: Stage::Present, heard_at: now, reported, ..Presence::default() };
         self.discovery.peers.set_presence(at, presence);
         if stage != Stage::Present {
             self.report_member(at, MemberChange::Joined);
         }
     }
 
-    /// Another run of this peer, or another address, is believed.
+    /// This node accepts another run or another address of this peer.
     pub(crate) fn on_member_accepted(&mut self, now: Time, at: usize, peer: &Peer) {
         if self.discovery.peers.records[at].peer.incarnation != peer.incarnation {
             self.end_membership(at, Departure::Restarted);
         }
         self.discovery.peers.replace(at, *peer);
-        // It has echoed a nonce, unless it was taken from a static table.
+        // The member has echoed a nonce, unless it was taken from a static table.
         if self.discovery.watch.is_on && self.discovery.peers.records[at].has_beaconed() {
             self.on_member_verified(now, at);
         }
     }
 
-    /// It is no member any more.
+    /// This peer is no member any more. Report it, if its presence was reported.
     pub(crate) fn end_membership(&mut self, at: usize, why: Departure) {
-        let member = self.discovery.peers.told_member(at);
+        let member = self.discovery.peers.reported_member(at);
         self.discovery.peers.set_presence(at, Presence { stage: Stage::Absent, ..Presence::default() });
         self.outputs.events.extend(member.map(|member| Event::Member(member, MemberChange::Left(why))));
     }
 
     fn report_changes(&mut self, at: usize) {
-        let told = self.discovery.peers.presence(at).told;
-        if told.is_some_and(|told| told != self.discovery.peers.member(at, self.config.max_frame).told()) {
+        let reported = self.discovery.peers.presence(at).reported;
+        if reported
+            .is_some_and(|reported| reported != self.discovery.peers.member(at, self.config.max_frame).as_reported())
+        {
             self.report_member(at, MemberChange::Changed);
         }
     }
 
     fn report_member(&mut self, at: usize, change: MemberChange) {
         let member = self.discovery.peers.member(at, self.config.max_frame);
-        self.discovery.peers.presence_mut(at).into_iter().for_each(|presence| presence.told = Some(member.told()));
+        self.discovery
+            .peers
+            .presence_mut(at)
+            .into_iter()
+            .for_each(|presence| presence.reported = Some(member.as_reported()));
         self.outputs.events.push_back(Event::Member(member, change));
     }
 }

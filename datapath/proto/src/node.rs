@@ -86,7 +86,7 @@ pub(crate) struct Sending<B> {
 /// The room for arriving messages, and its division among peers.
 #[derive(Debug)]
 pub(crate) struct Receiving {
-    /// The transport was told that there is no room.
+    /// There is no room, and the transport was notified.
     pub(crate) is_full: bool,
     pub(crate) gaps: Gaps,
     pub(crate) budget: CreditBudget,
@@ -296,7 +296,7 @@ impl<B: Buffer> Core<B> {
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
         self.slots.slots.iter().filter_map(|slot| slot.frame.as_ref()).for_each(&mut *each);
         for outgoing in &self.sending.control.0 {
-            if let Outgoing::Refused(transmit) = outgoing {
+            if let Outgoing::NotTaken(transmit) = outgoing {
                 each(&transmit.frame);
             }
         }

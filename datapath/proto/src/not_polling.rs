@@ -39,7 +39,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From below: something is alive at this address. If it has not introduced itself, it may be the peer that a set-up looks for.
+    /// From below: a process is alive at this address. If no beacon came from there, it may be the peer that a set-up
+    /// searches for.
     #[cold]
     pub fn on_stranger_alive(&mut self, address: Address) {
         if !self.discovery.peers.iter().any(|record| record.peer.address == address) {
@@ -61,8 +62,8 @@ impl<B: Buffer> Core<B> {
         self.discovery.not_polling.last_sign(peer.address).filter(|_| peer.incarnation == incarnation)
     }
 
-    /// The program of this peer polls again. Send what it may have missed. Its set-ups have all their patience from here: it has much to
-    /// do at first.
+    /// The program of this peer polls again. Send again what it may have missed. The patience of its set-ups starts anew,
+    /// because the program has a backlog.
     pub(crate) fn on_polling_again(&mut self, now: Time, peer: &Peer) {
         let address = peer.address;
         if self.discovery.not_polling.0.remove(&address).is_none() {

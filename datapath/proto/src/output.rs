@@ -39,20 +39,20 @@ impl Words {
 
 /// A message that arrived, for a handler.
 ///
-/// A request comes with the right to reply once. Use it with [`Core::send`](crate::Core::send) of a reply, or give it
-/// up with [`Core::decline_reply`](crate::Core::decline_reply). Then, for both classes, call [`Core::release`](crate::Core::release):
-/// the credit goes back to the sender.
+/// A request comes with the right to reply once (AM-II's token). [`Core::send`](crate::Core::send) of a reply uses it, and
+/// [`Core::decline_reply`](crate::Core::decline_reply) declines it. Then, for both classes, call
+/// [`Core::release`](crate::Core::release), which grants the sender's credit again.
 #[derive(Debug)]
 pub struct Delivery<B> {
     /// The flow on which it arrived. The reply goes back on it.
     pub flow: FlowId,
     /// Request or reply.
     pub class: Class,
-    /// The same, or a segment of a bulk transfer.
+    /// The kind of frame: also request or reply, or else a segment of a bulk transfer.
     pub kind: Kind,
     /// Index into the endpoint's handler table.
     pub handler: u8,
-    /// How many words start the body.
+    /// The number of words at the start of the body.
     pub(crate) words: u8,
     pub(crate) body_at: u16,
     pub(crate) body: u32,
@@ -110,7 +110,7 @@ impl<B: Buffer> Delivery<B> {
     }
 }
 
-/// What a forked child is told of its parent's node and connections.
+/// The error text for a forked child that uses its parent's node or connections.
 pub const FORKED: &str = "this process was forked, and the node is its parent's: open a node in this process";
 
 /// Why a message returned to its sender.
@@ -131,7 +131,7 @@ pub enum ReturnReason {
     /// The tag of an endpoint has changed, and the flow was made with the old one.
     #[error("the endpoint has another tag now")]
     Tag,
-    /// Two live nodes have one name, that of this node or of the peer: the one that was started last counts.
+    /// Another live node has the name of this node or of the peer. The node that was started last keeps the name.
     #[error("another node was started under the same name")]
     NameTaken,
     /// The peer's endpoint does not have the handler that the message names. The flow stays.
@@ -145,9 +145,9 @@ pub enum ReturnReason {
 /// Whether a returned message was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// No handler got it, and none will. It may be sent again, to any node.
+    /// No handler got the message, and none will. The message may be sent again, to any node.
     NotDelivered,
-    /// It left, and the peer could not say whether it arrived: the peer crashed, restarted or is silent.
+    /// The message was sent, and may have been handled or not: the peer crashed, restarted or is silent.
     Unknown,
 }
 
@@ -155,9 +155,9 @@ pub enum Fate {
 /// handling").
 #[derive(Debug)]
 pub struct Returned<B> {
-    /// Why it returned.
+    /// Why the message returned.
     pub reason: ReturnReason,
-    /// Whether it was handled nevertheless.
+    /// Whether a handler may have run for the message.
     pub fate: Fate,
     /// The message as it was sent; `flow` is the flow it was sent on.
     pub message: Delivery<B>,
@@ -168,55 +168,55 @@ pub struct Returned<B> {
 pub struct Peer {
     /// The node's id.
     pub node: NodeId,
-    /// The number of its run.
+    /// The number of this run of the node.
     pub incarnation: Incarnation,
-    /// Its name.
+    /// The node's name.
     pub name: Name,
-    /// The address for frames to it.
+    /// The address for frames to the node.
     pub address: Address,
 }
 
 /// A node of the segment, as this node sees it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Who it is, which run of it, and where.
+    /// The node, its run and its address.
     pub peer: Peer,
-    /// The longest frame that reaches it, in bytes from the destination address on, as far as this node knows.
+    /// The longest frame that reaches the node, in bytes from the destination address on, as far as this node knows.
     pub max_frame: usize,
-    /// The framing towards it, once the path has been probed: when the first connection with it is set up.
+    /// The framing of frames to the node. `None` until the first connection with the node is set up, because only that probes the path.
     pub framing: Option<Framing>,
 }
 
 /// What happened to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberChange {
-    /// It is there: it has answered.
+    /// The member is present: it has answered.
     Joined,
-    /// Its address, its longest frame or its framing is another one.
+    /// The member's address, longest frame or framing changed.
     Changed,
-    /// It is gone.
+    /// The member is gone.
     Left(Departure),
 }
 
 /// Why a member is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Departure {
-    /// It said so, and answers no more.
+    /// The member said farewell, and answers no more.
     #[error("it left")]
     Farewell,
-    /// It sends nothing and answers no question: it crashed, is stopped, or cannot be reached. Or the system reported
-    /// the end of its process.
+    /// The member sends nothing and answers no question: it crashed, is stopped, or cannot be reached. Or the system
+    /// reported the end of its process.
     #[error("it is silent")]
     Silent,
-    /// A new run of it is there.
+    /// The member's node was started again.
     #[error("it was restarted")]
     Restarted,
-    /// This node was told to forget it, or had no room to remember it.
+    /// The program made this node forget it, or this node had no room to remember it.
     #[error("it was forgotten")]
     Forgotten,
 }
 
-/// Two live nodes that use the same identity.
+/// Two live nodes with one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameConflict {
     /// Their name.
@@ -230,10 +230,10 @@ pub struct NameConflict {
 pub enum FramingWhy {
     /// The configuration fixes it.
     Configured,
-    /// Frames with forged source addresses arrive, and nothing between learns these addresses: a cable.
+    /// Frames with forged source addresses arrive, and no device on the path learns these addresses: a cable.
     NothingLearns,
-    /// Frames with forged source addresses arrive, and more than two nodes are present where nothing learns: a hub, or
-    /// a switch whose learning is off. Or nodes that this node does not know may send to it, as over UDP and TCP.
+    /// Frames with forged source addresses arrive, no device learns them, and there are more than two nodes: a hub, or a
+    /// switch whose learning is off. Or nodes that this node does not know may send to it, as over UDP and TCP.
     Shared,
     /// Frames with forged source addresses arrive through a switch that learns these addresses.
     SwitchLearns,
@@ -259,11 +259,12 @@ pub enum FlowState {
     Refused(Refusal),
     /// The flow ended, or its set-up failed.
     Ended(ReturnReason),
-    /// No such flow, or no longer.
+    /// There is no such flow, or it was closed.
     Unknown,
 }
 
-/// Whose flow ended, and why. A flow that the peer had asked for no longer exists when this event is read.
+/// How a flow ended. This has the peer's names, because a flow that the peer opened no longer exists when the event is
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowEnd {
     /// Name of the peer's node.
@@ -272,12 +273,12 @@ pub struct FlowEnd {
     pub endpoint: Name,
     /// Why.
     pub reason: ReturnReason,
-    /// By class: messages of this side that the peer had acknowledged and that no handler got. They are the last ones
-    /// of those that did not come back.
+    /// By class: how many messages of this side the peer had acknowledged although no handler got them. They are the last
+    /// ones of those that did not return.
     pub unhandled: [u32; 2],
 }
 
-/// What happened besides messages, for the user.
+/// What happened, besides messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// The set-up of a flow that this node asked for is finished. The flow's state has the result.
@@ -285,10 +286,10 @@ pub enum Event {
     /// A peer opened a flow to a local endpoint. The names are those of its node and endpoint, because the flow may
     /// have ended when the event is read.
     Accepted(EndpointId, FlowId, (Name, Name)),
-    /// An open flow ended. Its messages come back as [`Returned`].
+    /// An open flow ended. Its undelivered messages return as [`Returned`].
     Ended(EndpointId, FlowId, FlowEnd),
-    /// Two live nodes use the same identity: see [`Core::name_conflict`](crate::Core::name_conflict). Reported each time this
-    /// is found.
+    /// Two live nodes have one name: see [`Core::name_conflict`](crate::Core::name_conflict). Reported each time that this
+    /// node finds it.
     NameConflict,
     /// A member joined, changed or left. Only after [`Core::watch_members`](crate::Core::watch_members).
     Member(Member, MemberChange),
@@ -301,15 +302,14 @@ pub enum Command {
     Steer(Flow, bool),
     /// The reject template of this flow.
     RejectTemplate(Flow, RejectTemplate),
-    /// There is no room for requests, or there is again. A transport that can reject requests by itself does so
-    /// meanwhile.
+    /// Whether there is no room for requests. While there is none, a transport that can reject requests by itself does so.
     RxFull(bool),
     /// The largest sum of credits ever granted, rounded up: the most frames that may arrive at once.
     RxCredit(usize),
     /// Frames to this address seem not to arrive. Another path may help.
     ReportLoss(Address),
-    /// The peer at this address is silent. If something says that it is alive nevertheless, call
-    /// [`Core::on_peer_alive`](crate::Core::on_peer_alive). At [`Address::BROADCAST`]: a peer is looked for. Call
-    /// [`Core::on_stranger_alive`](crate::Core::on_stranger_alive) for whatever is there.
+    /// The peer at this address is silent. If its process is known to live, call
+    /// [`Core::on_peer_alive`](crate::Core::on_peer_alive). With [`Address::BROADCAST`], this node searches for a peer:
+    /// call [`Core::on_stranger_alive`](crate::Core::on_stranger_alive) for each process that is known to live.
     AskAlive(Address),
 }

@@ -183,7 +183,7 @@ impl Peers {
         self.cursor = at + 1;
         self.unindex(at as u32);
         self.index(at as u32, &peer);
-        let forgotten = self.told_member(at);
+        let forgotten = self.reported_member(at);
         self.set_presence(at, Presence::default());
         // A timer of the replaced peer does not match the new one's timer, and is ignored.
         self.records[at] = record;
@@ -257,7 +257,7 @@ impl Peers {
         (peer.incarnation == UNKNOWN_RUN).then_some(peer.address)
     }
 
-    /// The node with this name. Of several: one that answers, and of these the latest run.
+    /// The node with this name. If several have it, prefer one that answers, and of these the latest run.
     pub(crate) fn by_name(&self, name: Name) -> Option<usize> {
         let hash = self.hash(name);
         let named = self.by_name_hash.range((hash, 0)..=(hash, u32::MAX)).map(|&(_, at)| at as usize);
@@ -355,14 +355,14 @@ impl Peers {
         };
         let max_frame = longest.min(record.max_frame).min(own_limit as u32) as usize;
         // While the path is probed again, what was known of it counts.
-        let framing = framing.or(self.presence(at).told.and_then(|(.., framing)| framing));
+        let framing = framing.or(self.presence(at).reported.and_then(|(.., framing)| framing));
         Member { peer: record.peer, max_frame, framing }
     }
 
-    /// What was last said of this member.
-    pub(crate) fn told_member(&self, at: usize) -> Option<Member> {
-        let Presence { stage, told, .. } = self.presence(at);
-        let (address, max_frame, framing) = told.filter(|_| stage == Stage::Present)?;
+    /// This member as the last event reported it.
+    pub(crate) fn reported_member(&self, at: usize) -> Option<Member> {
+        let Presence { stage, reported, .. } = self.presence(at);
+        let (address, max_frame, framing) = reported.filter(|_| stage == Stage::Present)?;
         Some(Member { peer: Peer { address, ..self.records[at].peer }, max_frame: max_frame as usize, framing })
     }
 }

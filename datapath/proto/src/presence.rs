@@ -10,35 +10,37 @@ use crate::output::Member;
 use crate::rate_limit::RateLimit;
 use crate::time::{Time, TimerState};
 
-/// Beacons of this node in the time-out, while it watches.
+/// How many beacons this node sends within the time-out, while it watches.
 const BEACONS: u32 = 3;
-/// The part of the pause between two beacons that each member adds, until the pause is the usual one. All members together
-/// then send 100 beacons a second.
+/// How much each member adds to the pause between two beacons of a node, until the pause is the usual one. All members
+/// together then send 100 beacons a second.
 const SHARE: Duration = Duration::from_millis(10);
-/// The same beyond the usual pause, which 500 members reach, and 5000 exceed: 1000 beacons a second.
+/// How much each member adds beyond the usual pause. 500 members reach that pause, and 5000 exceed it: then all together
+/// send 1000 beacons a second.
 const SMALL_SHARE: Duration = Duration::from_millis(1);
 /// The first pause between two beacons after the start, and at a new address. It doubles each time, up to the usual pause: five beacons
 /// leave in the first two seconds, so the node becomes known soon even where a fifth of all frames is lost.
 pub(crate) const FIRST_BEACON_PAUSE: Duration = Duration::from_millis(100);
-/// The members that a node watches closely: those that follow it in the order of node ids. So each member has as many
-/// others that watch it closely.
+/// How many members a node watches closely: those that follow it in the order of node ids. So each member is watched
+/// closely by this many others.
 pub(crate) const REACH: usize = 4;
-/// Rounds in which a node is asked that has never answered. Its next beacon starts this anew.
+/// In how many rounds a node that has never answered is asked. Its next beacon starts the count anew.
 pub(crate) const MAX_UNVERIFIED_ROUNDS: u8 = 4;
-/// The rate of questions to nodes that have never answered: their beacons may be forged. It allows a burst, and all of
-/// them in so long; at most 1000 a second, at least 50.
+/// In this time all nodes that have never answered are asked once, if that takes at least 50 and at most 1000 questions
+/// a second. The rate is limited because their beacons may be forged.
 const VERIFY_TIME: Duration = Duration::from_secs(4);
 const UNVERIFIED_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 const UNVERIFIED_RATE: RateLimit = RateLimit::new(UNVERIFIED_INTERVALS[1], 64);
 /// The most nodes that count as members of the crowd before they have answered: their beacons may be forged.
 const MAX_UNVERIFIED: usize = 500;
-/// The rate of reports that a member is silent. A node that hears nothing any more reports all others.
+/// The rate of reports that a member is silent. It is limited because a node that no longer receives reports all others.
 const REPORT_RATE: RateLimit = RateLimit::new(Duration::from_millis(50), 16);
 /// The rate of beacons of a node that others report as silent.
 const DENIAL_RATE: RateLimit = RateLimit::new(Duration::from_millis(500), 1);
-/// Rounds, up to twice as many, that a member has to deny a report. Those who ask then do not all ask at once.
+/// A member has this many rounds to deny a report, or up to twice this number: it is random, so that not all nodes ask
+/// at once.
 pub(crate) const ROUNDS_TO_DENY: u8 = 3;
-/// Beacons after the start of watching that want an answer: frames may be lost.
+/// How many beacons ask for an answer after this node began to watch: several, because frames may be lost.
 pub(crate) const INTRODUCTIONS: u8 = 3;
 
 /// Whether a peer is a member.
@@ -50,8 +52,8 @@ pub(crate) enum Stage {
     Absent,
 }
 
-/// What was last said of a member.
-pub(crate) type Told = (Address, u32, Option<Framing>);
+/// What the last event reported of a member: its address, its longest frame and its framing.
+pub(crate) type Reported = (Address, u32, Option<Framing>);
 
 /// A peer as a member.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,16 +61,16 @@ pub(crate) struct Presence {
     pub(crate) stage: Stage,
     pub(crate) has_said_farewell: bool,
     /// Another node reports that it is silent.
-    pub(crate) is_reported: bool,
-    /// Rounds in which it may deny that, before it is asked.
+    pub(crate) is_reported_silent: bool,
+    /// Rounds that it has left to deny the report, before this node asks it.
     pub(crate) rounds_to_deny: u8,
     /// Rounds in which it was asked since its last sign of life.
     pub(crate) rounds_asked: u8,
-    /// The number of these questions.
+    /// The nonce of these questions.
     pub(crate) nonce: u32,
-    /// Its last beacon or answer.
+    /// When its last beacon or answer arrived.
     pub(crate) heard_at: Time,
-    pub(crate) told: Option<Told>,
+    pub(crate) reported: Option<Reported>,
 }
 
 impl Presence {
@@ -83,7 +85,7 @@ impl Presence {
     }
 
     pub(crate) fn on_sign_of_life(&mut self, at: Time) {
-        (self.heard_at, self.rounds_asked, self.is_reported) = (at, 0, false);
+        (self.heard_at, self.rounds_asked, self.is_reported_silent) = (at, 0, false);
     }
 
     pub(crate) fn is_asked_with(&self, id: u32) -> bool {
@@ -99,9 +101,9 @@ pub(crate) struct Watch {
     pub(crate) introductions: u8,
     /// Members, or nodes that may become members, as counted in the last round.
     pub(crate) crowd: usize,
-    /// Each is watched closely by some of the others only.
+    /// The group is so large that this node watches only some of its members closely.
     pub(crate) is_crowded: bool,
-    /// How many of them are watched closely: more, for a while, after one of these became silent.
+    /// How many members this node watches closely: more than [`REACH`] for a while after one of these became silent.
     pub(crate) reach: usize,
     pub(crate) unverified_rate: RateLimit,
     pub(crate) report_rate: RateLimit,
@@ -178,7 +180,7 @@ impl Watch {
 }
 
 impl Member {
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn as_reported(&self) -> Reported {
         (self.peer.address, self.max_frame as u32, self.framing)
     }
 }

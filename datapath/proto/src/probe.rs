@@ -12,8 +12,8 @@
 //!                                                 └───────────────────────┘
 //! ```
 //!
-//! With each question goes a control probe that every network lets through. Silence means "no" only after so many of
-//! these were answered that a lost probe or a slow peer cannot be the cause.
+//! Each question is sent with a control probe that passes every network. Silence means "no" only after the peer has answered
+//! enough control probes to exclude a lost probe or a slow peer as the cause.
 
 use core::time::Duration;
 
@@ -44,7 +44,7 @@ const RECENT_ROUNDS: u16 = 2;
 /// After this many unanswered rounds a peer is silent. It may be reopening its NIC. Its earlier answers do not show
 /// what arrives afterwards.
 const SILENT_ROUNDS: u16 = 8;
-/// After this many unanswered rounds, 48 ms at first, the transport is told to try another path, if there is one.
+/// After this many unanswered rounds (48 ms at first) the transport is asked to try another path.
 const SUSPECT_ROUNDS: u16 = 2 * SILENT_ROUNDS;
 /// Unanswered rounds, two seconds of them, after which the peer counts as absent.
 const ABSENT_ROUNDS: u16 = 64;

@@ -1,9 +1,9 @@
-//! The receive side of one flow and class: what arrived, and how much more may. Within the window, messages are
-//! accepted in any order, each once. They are handed on in the order in which they were sent (see the reorder buffer),
-//! unless the flow was opened without order. (FM 1.0 promises no order, §4.5: a returned message is sent again later.)
+//! The receive side of one flow and class: which messages arrived, and how many more the sender may send. Within the
+//! window, messages are accepted in any order, each once. The reorder buffer (`endpoint.rs`) then restores their order,
+//! unless the flow was opened without order. (FM 1.0 promises no order, §4.5: a rejected message is sent again later.)
 //!
-//! Pushed by: frames from below. Popped by: `Core::release`, which returns the credit. Bounded by: the credits granted.
-//! When full: the sender has no credit left; messages that arrive nevertheless are dropped and counted.
+//! Pushed by: frames from below. Popped by: `Core::release`, which grants the credit again. Bounded by: the credits
+//! granted. When full: the sender has no credit left. Messages beyond the window are dropped and counted.
 
 use am_wire::control::FinalAck;
 use am_wire::{Ack, Seq};
@@ -14,14 +14,14 @@ use crate::gaps::{AheadBitmap, Gaps};
 use crate::mutants::{self, Mutant};
 use crate::reordering::LOSS_THRESHOLD;
 
-/// Whether a message is accepted.
+/// The position of a message's sequence number relative to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The next one in sequence.
     Next,
     /// New, behind a gap.
     Ahead,
-    /// It arrived before.
+    /// The message arrived before.
     Duplicate,
     /// Beyond the window.
     Beyond,
@@ -33,19 +33,19 @@ pub(crate) struct ReceiveQueue {
     accepted: Seq,
     /// The messages that arrived beyond `accepted`, if any.
     ahead: Option<Box<AheadBitmap>>,
-    /// How many they are.
+    /// The number of messages in `ahead`.
     pub(crate) ahead_count: u16,
     /// Credits granted: those the sender still has, and its messages that are not released yet.
     pub(crate) granted: u16,
-    /// How many of them are withdrawn as they are released.
+    /// How many of `granted` exceed the sender's share. A release withholds one of these instead of granting it again.
     surplus: u16,
-    /// Messages handled since they were last counted.
+    /// Messages handled since the last count for the fair share.
     pub(crate) handled: u16,
     /// How much this flow uses, for the fair share.
     pub(crate) usage: FlowUsage,
     /// The first number that the sender may not use yet.
     limit: Seq,
-    /// The last limit that the sender was told.
+    /// The `limit` of the last acknowledgement.
     advertised: Seq,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct IdleReceive {
 }
 
 impl IdleReceive {
-    /// `queue` is at rest.
+    /// `queue` must be at rest.
     pub(crate) fn of(queue: &ReceiveQueue) -> Self {
         let &ReceiveQueue { accepted, limit, granted, surplus, usage, .. } = queue;
         IdleReceive { accepted, limit, granted, surplus, usage }
@@ -78,7 +78,7 @@ impl IdleReceive {
 }
 
 impl ReceiveQueue {
-    /// Whether it has no gap, and the sender knows its limit.
+    /// Whether there is no gap, and the last acknowledgement had the current limit.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.ahead.is_none() && self.handled == 0 && self.unadvertised() == 0
     }
@@ -104,7 +104,6 @@ impl ReceiveQueue {
         self.accepted
     }
 
-    /// What to do with this number.
     #[inline]
     pub(crate) fn verdict(&self, seq: Seq) -> Verdict {
         if mutants::is_active(Mutant::DuplicateAfterWrap) && seq.0 > self.accepted.0 {
@@ -119,8 +118,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// Accept a message whose verdict is `Next` or `Ahead`. Returns how many earlier messages count as lost, once
-    /// enough later ones have arrived.
+    /// Accept a message whose verdict is `Next` or `Ahead`. Returns how many missing messages count as lost from now on:
+    /// 0 until enough later ones have arrived.
     #[inline]
     pub(crate) fn accept(&mut self, seq: Seq, gaps: &mut Gaps) -> u32 {
         if seq != self.accepted {
@@ -137,8 +136,8 @@ impl ReceiveQueue {
         0
     }
 
-    /// How many messages beyond a gap make the missing ones count as lost. Fewer only if the sender's credit allows no
-    /// more.
+    /// How many messages beyond a gap make the missing ones count as lost. With little credit the sender cannot send
+    /// [`LOSS_THRESHOLD`] of them, so fewer are enough.
     fn loss_threshold(&self) -> u16 {
         (LOSS_THRESHOLD as u16).min(self.granted.saturating_sub(1)).max(1)
     }
@@ -152,7 +151,7 @@ impl ReceiveQueue {
             self.accepted = self.accepted.plus(1);
         }
         if self.ahead_count == 0 {
-            gaps.return_bitmap(ahead);
+            gaps.release_bitmap(ahead);
         } else {
             self.ahead = Some(ahead);
         }
@@ -163,8 +162,8 @@ impl ReceiveQueue {
         self.ahead.as_ref().is_some_and(|ahead| ahead.has(seq))
     }
 
-    /// A message was handled: one more may come. `false` if its credit is withdrawn, because the sender has more than
-    /// its share.
+    /// A message was handled: grant its credit again. `false` if the credit is withheld, because the sender has more
+    /// than its share.
     #[inline]
     #[must_use]
     pub(crate) fn release(&mut self) -> bool {
@@ -181,14 +180,15 @@ impl ReceiveQueue {
         true
     }
 
-    /// Set this sender's share. Credits beyond it are withdrawn as they are used. Returns how many are lacking.
+    /// Set this sender's share. Credits beyond it are withheld once they are used. Returns how many credits the sender
+    /// lacks.
     pub(crate) fn fit_to_share(&mut self, share: u16) -> u16 {
         self.surplus = self.granted.saturating_sub(share);
         share.saturating_sub(self.granted)
     }
 
-    /// The flow ended: returns the credits to give back. Later releases give back nothing.
-    pub(crate) fn retire(&mut self) -> u16 {
+    /// The flow ended. Returns the credits to release to the budget. Later releases withhold nothing.
+    pub(crate) fn close(&mut self) -> u16 {
         self.surplus = 0;
         self.granted
     }
@@ -199,26 +199,26 @@ impl ReceiveQueue {
         self.limit = self.limit.plus(credits as u32 + made_up);
     }
 
-    /// Credit that the sender does not know of yet.
+    /// Credit granted since the last acknowledgement.
     #[inline]
     pub(crate) fn unadvertised(&self) -> u32 {
         self.limit.since(self.advertised) as u32
     }
 
-    /// Whether that is so much that the sender should learn of it soon.
+    /// Whether at least half of the sender's credit is unadvertised, so that it should learn of it soon.
     #[inline]
     pub(crate) fn is_urgent(&self) -> bool {
         self.unadvertised() * 2 >= self.granted as u32
     }
 
-    /// The low 16 bits of an acknowledgement, for a piggyback. The sender knows the limit then.
+    /// The low 16 bits of an acknowledgement, for a piggyback. It advertises the limit.
     #[inline]
     pub(crate) fn take_short_ack(&mut self) -> (u16, u16) {
         self.advertised = self.limit;
         (self.accepted.0 as u16, self.limit.0 as u16)
     }
 
-    /// The whole acknowledgement. The sender knows the limit then.
+    /// The whole acknowledgement. It advertises the limit.
     pub(crate) fn take_ack(&mut self) -> Ack {
         self.advertised = self.limit;
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
@@ -228,7 +228,7 @@ impl ReceiveQueue {
         seq.before(self.accepted) || self.is_ahead(seq)
     }
 
-    /// The last acknowledgement of a flow, without the messages in `without`.
+    /// The last acknowledgement of a flow. It does not cover the messages in `without`.
     pub(crate) fn final_ack(&self, without: &[Seq]) -> FinalAck {
         let has = |seq: &Seq| self.has_arrived(*seq) && !without.contains(seq);
         let first = without.iter().copied().min_by_key(|seq| seq.since(self.accepted));

@@ -1,17 +1,17 @@
-//! Messages for a handler that does not exist: the receiver refuses them by number, and they come back to the sender's
-//! endpoint, which has kept them (AM-II: a message that cannot be delivered returns to its sender).
+//! Messages for a handler that does not exist. The receiver refuses the message's sequence number, and the message, of
+//! which the sender has kept the frame, returns to the sender's endpoint (AM-II: an undeliverable message returns).
 //!
 //! ```text
 //!   sender                                    receiver
-//!   message ────────────────────────────────▶ no such handler: its number is refused, and stays so
-//!   comes back, `NotDelivered` ◀── NoHandler ─┤   (each copy that arrives is answered again)
-//!   its slot now says Withdrawn ────────────▶ the number counts as arrived, its credit is released
+//!   message ────────────────────────────────▶ no such handler: the number is refused, and stays so
+//!   returns, `NotDelivered` ◀────── NoHandler ┤   (each copy that arrives is answered again)
+//!   its slot now sends Withdrawn ───────────▶ the number counts as arrived, its credit is released
 //!   the slot is free ◀─── acknowledgement ────┘
 //! ```
 //!
-//! A refused number is never accepted with a message, even if the handler is added meanwhile. So a message that came back
-//! was not handled. On a flow that keeps the order, later messages wait for the withdrawal. A flow that ends meanwhile
-//! returns the message as any other that did not arrive.
+//! A refused number is never accepted with a message, even if the handler is added meanwhile. So a returned message was
+//! certainly not handled. On an ordered flow, later messages wait in the reorder buffer for the withdrawal. If the flow
+//! ends before the refusal arrives, the message returns like any other that did not arrive.
 //!
 //! The refused numbers are pushed by: messages without a handler. Popped by: their withdrawal; the flow's end. Bounded
 //! by: [`MAX_REFUSED`]. When full: the message is rejected as if there were no room, and is sent again.
@@ -34,12 +34,12 @@ use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
 use crate::slots::SlotIndex;
 use crate::teardown::delivery_of;
 
-/// Numbers that are refused and not withdrawn yet, all flows together: a window of each class of 16 flows.
+/// The most numbers that are refused and not withdrawn yet, all flows together: 16 flows with a full window in each class.
 const MAX_REFUSED: usize = 16 << 10;
 
 impl<B: Buffer> Core<B> {
-    /// From above: whether this endpoint takes messages for every handler, as a new endpoint does, or for none. Messages for
-    /// a handler that it does not have come back to their senders with [`ReturnReason::NoHandler`].
+    /// From above: this endpoint has every handler, as a new endpoint does, or none. Messages for a handler that it does
+    /// not have return to their senders with [`ReturnReason::NoHandler`].
     pub fn set_all_handlers(&mut self, endpoint: EndpointId, exist: bool) {
         if let Some(endpoint) = self.endpoints.get(endpoint) {
             let set = || if exist { HandlerSet::ALL } else { HandlerSet::NONE };
@@ -47,7 +47,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From above: this endpoint takes messages of this class for this handler from now on.
+    /// From above: this endpoint has this handler for this class from now on.
     pub fn add_handler(&mut self, endpoint: EndpointId, class: Class, handler: u8) {
         if let Some(endpoint) = self.endpoints.get(endpoint) {
             endpoint.handlers[class].add(handler);
@@ -92,7 +92,7 @@ impl<B: Buffer> Core<B> {
         Ok(())
     }
 
-    /// The peer has no handler for this message: it comes back. The slot keeps its number until that is acknowledged.
+    /// The peer has no handler for this message: return it. The slot keeps its number until the withdrawal is acknowledged.
     fn on_refused(&mut self, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let Some(link) = record.send[class].find_in_flight(&self.slots, seq) else {
@@ -112,7 +112,7 @@ impl<B: Buffer> Core<B> {
         self.slots.send_again(link);
     }
 
-    /// The peer has its message back, so its number is empty. This needs no room.
+    /// The peer withdraws a refused message: its number counts as arrived. This needs no room.
     fn on_withdrawn(&mut self, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let verdict = record.receive[class].verdict(seq);
@@ -127,8 +127,8 @@ impl<B: Buffer> Core<B> {
         self.release(id, class);
     }
 
-    /// Send the withdrawal of a message that came back. Returns whether it was taken; `None` if there is no frame for it: the
-    /// time-out then sends it again.
+    /// Send the withdrawal of a returned message. Returns whether the transport took it; `None` if there is no frame for
+    /// it: the RTO then sends it again.
     #[cold]
     pub(crate) fn send_withdrawal(
         &mut self,
@@ -172,7 +172,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Refuse this number, now or again.
+    /// Refuse this number. A copy of a message that was refused before is answered again.
     #[cold]
     pub(crate) fn refuse(
         &mut self,

@@ -1,5 +1,5 @@
-//! The reject queue of one flow: FM's host reject queue (Pakin et al., §4.5). It has the requests that a receiver
-//! without room rejected, to be sent again later.
+//! The reject queue of one flow: FM's host reject queue (Pakin et al., §4.5). It has the requests that the receiver
+//! rejected (NACKed) because it had no room. They are sent again later.
 //!
 //! ```text
 //!   sent ──▶ rejected ──▶ the pause ends ──▶ sent again, behind fresh messages
@@ -11,15 +11,15 @@
 //! accepted); the flow's end. Bounded by: the messages in flight. It needs no memory of its own: a rejected message
 //! stays in its slot and its place in the send queue, marked. It is never full.
 //!
-//! **Pace.** The pause is one round trip at first. When messages sent again are rejected once more, the pause doubles,
-//! and the next time one message goes alone. When the receiver accepts, the pause is one round trip again, and twice as
-//! many messages go. A reject is not loss: it moves no time-out. Nor is it silence: a busy peer is alive (Chun et al.:
-//! "notes that the receiving interface is still reachable").
+//! **Pace.** The pause is one round trip at first. When messages that were sent again are rejected again, the pause
+//! doubles, and the next batch is one message. When the receiver accepts a message, the pause is one round trip again,
+//! and the batch doubles. A reject is not loss, so it does not change the RTO. Nor is it silence, because a busy peer is
+//! alive (Chun et al.: "notes that the receiving interface is still reachable").
 
 use crate::time::TimerState;
 
-/// The most messages sent again at the end of a pause. Fresh messages, of this flow and of others, wait behind no more
-/// than these.
+/// The most messages that are sent again at the end of a pause. This bounds how long fresh messages, of this flow and of
+/// others, wait behind them.
 const MAX_BATCH: u8 = 32;
 
 /// The pace. The messages themselves are the marked ones of the send queue.
@@ -29,7 +29,7 @@ pub(crate) struct RejectQueue {
     pub(crate) timer: TimerState,
     /// How often the pause doubled.
     pub(crate) backoff: u8,
-    /// How many messages go at the end of the pause.
+    /// How many messages are sent again at the end of the pause.
     pub(crate) batch: u8,
     /// Messages were sent again, and are neither rejected nor accepted yet.
     pub(crate) is_retrying: bool,

@@ -1,9 +1,9 @@
-//! Requests that find no room (FM 1.0, §4.5): the receiver rejects them by number, and the sender, which has kept them,
-//! sends them again.
+//! Rejects (NACKs), for requests that find no room (FM 1.0, §4.5: return to sender). A reject has only the sequence number.
+//! The sender has kept the request, and sends it again.
 //!
 //! The queue of rejects is pushed by: requests that find no room. Popped by: `transmit_reject`, when outputs are drained.
-//! Bounded by: [`MAX_PENDING_REJECTS`]. When full: the reject is dropped and counted. The sender's time-out then sends
-//! the request again.
+//! Bounded by: [`MAX_PENDING_REJECTS`]. When full: the reject is dropped and counted. The sender's RTO then sends the
+//! request again.
 
 use std::collections::VecDeque;
 
@@ -24,8 +24,8 @@ use crate::rtt::Timing;
 use crate::time::{Time, TimerKind, Timers};
 
 impl<B: Buffer> Core<B> {
-    /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
-    /// the room is free again. It has no segment key, so on a segment with one it rejects nothing.
+    /// Record whether there is room, and notify the transport of a change. A transport that can reject requests by itself
+    /// does so until half of the room is free again. It has no segment key, so on a segment with a key it rejects nothing.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.receiving.is_full != is_full {
             self.receiving.is_full = is_full;
@@ -51,7 +51,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Transmit the next pending reject. Skips messages that were accepted since, and ended flows.
+    /// Transmit the next pending reject. Skips those of messages that were accepted since, and of ended flows.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(reject) = self.sending.pending_rejects.pop_front() {
@@ -72,8 +72,8 @@ impl<B: Buffer> Core<B> {
         None
     }
 
-    /// The peer rejected a request of this node. The sender keeps it and sends it again. A reject that is late,
-    /// duplicate or of a message that was never sent changes nothing.
+    /// The peer rejected a request of this node. It is sent again after a pause. A reject that is late, duplicate or of a
+    /// message that was never sent changes nothing.
     #[cold]
     pub(crate) fn on_reject(&mut self, flow: Flow, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
@@ -86,13 +86,13 @@ impl<B: Buffer> Core<B> {
         record.rejects.on_rejected();
         if !record.rejects.timer.is_armed() && !mutants::is_active(Mutant::LostReject) {
             let pause = record.rtt.reject_pause(&self.time.timing, record.rejects.backoff);
-            // A random part keeps senders that were rejected together from coming back together.
+            // A random part, because senders that were rejected together must not send again together.
             let pause = pause + self.random.next() % (pause / 2 + 1);
             self.time.timers.arm(&mut record.rejects.timer, TimerKind::Reject, flow.id(), self.now.later(pause));
         }
     }
 
-    /// The pause ended: send some messages again.
+    /// The pause ended: send a batch of rejected messages again.
     pub(crate) fn reject_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
         let rejects = &mut record.rejects;
@@ -114,9 +114,9 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// No room for a message. A reject tells the sender that this node is busy, not gone. A reply is not rejected: its
-    /// receiver set room aside for it, so only the receiver itself can have used that room. The sender of a reply gets
-    /// an acknowledgement instead, which shows that this node is alive.
+    /// There is no room for a message. A reject shows its sender that this node is busy and not gone. A reply is not
+    /// rejected, because this node set room aside for it when it sent the request. Its sender gets an acknowledgement
+    /// instead, which shows that this node is alive.
     #[cold]
     pub(crate) fn reject(
         &mut self,
@@ -137,7 +137,7 @@ impl FlowRecord {
         }
     }
 
-    /// If the receiver has room again, as `is_pause_too_long` says, shorten the pause.
+    /// If `is_pause_too_long` is set, the receiver has room again: shorten the pause.
     #[inline]
     pub(crate) fn shorten_pause(&mut self, now: Time, timers: &mut Timers, timing: &Timing) {
         if self.rejects.is_pause_too_long {

@@ -5,15 +5,16 @@
 //!   some did                       lost when it is older than the *tolerance* (RACK: RFC 8985, §6.2)
 //! ```
 //!
-//! **The tolerance grows** when the receiver reports that a message sent again for this reason arrived twice. It
-//! becomes the age at which the report arrived, which would have been late enough. RACK's steps of a quarter round trip
-//! would be too short here. When everything is sent again, the few messages that give a round-trip sample (Karn) are
-//! those that overtook others.
+//! **The tolerance grows** when the receiver reports a duplicate of a message that was sent again by this rule: the
+//! retransmission was spurious (DSACK, RFC 3708). The tolerance becomes the age of the message at that report. RACK's
+//! steps of a quarter round trip would be too short: while all other messages are sent again, only those that overtook
+//! others give a round-trip sample (Karn), so the round trip is underestimated.
 //!
 //! **It shrinks** to the largest age at which late messages still arrive, and to zero when none comes late any more.
 //!
-//! The receiver also takes gaps for loss, and lowers the senders' [fair share](crate::fair_share) by it. It cannot tell late
-//! from lost. So a sender with a tolerance reports how many messages were lost, and the receiver uses that instead.
+//! The receiver also takes gaps for loss, and lowers the senders' [fair share](crate::fair_share). It cannot distinguish
+//! late from lost. So a sender with a tolerance reports how many messages were lost, and the receiver uses this number
+//! instead of its gaps.
 
 use std::mem;
 
@@ -27,16 +28,17 @@ use crate::time::Time;
 /// reorders more.
 pub(crate) const LOSS_THRESHOLD: i32 = 3;
 
-/// How long the tolerance must go unneeded before it shrinks, in tolerances.
+/// How long the tolerance stays before it may shrink, as a multiple of itself.
 const SHRINK_AFTER_TOLERANCES: u64 = 16;
 
 /// The loss report is repeated after this many acknowledgements with gaps.
 const ACKS_BETWEEN_REPORTS: u8 = 16;
 
-/// How many gaps a loss report stays valid for. A sender reports again long before.
+/// For how many gaps a loss report is valid. The sender repeats it long before.
 const GAPS_PER_REPORT: u8 = 64;
 
-/// The largest step of the tolerance, in time-outs and as a multiple of itself. The peer may have been descheduled.
+/// The largest step of the tolerance, as a multiple of itself and of the RTO. The age of a report is no measure of the
+/// network when the peer was descheduled.
 const MAX_TOLERANCE_GROWTH: u64 = 8;
 
 /// How often `Late` is reported. One report may be lost.
@@ -53,9 +55,9 @@ pub(crate) struct Reordering {
     /// The largest age at which a message came late, without being sent again, since the tolerance last shrank.
     max_late_age: u64,
     shrink_at: Time,
-    /// A message that was sent again: was it lost or late?
+    /// A message that was sent again. A report of a duplicate will show that it was late and not lost.
     pub(crate) doubt: Option<Doubt>,
-    /// Doubts in a row without an answer.
+    /// Doubts in a row for which no duplicate was reported.
     unanswered: u8,
     /// By class: this side's messages that counted as lost under a tolerance.
     lost: [u32; 2],
@@ -65,7 +67,7 @@ pub(crate) struct Reordering {
     late_reports_left: [u8; 2],
     /// By class: what the peer reports about its messages.
     pub(crate) peer_losses: [PeerLosses; 2],
-    /// What the next acknowledgement reports besides.
+    /// The hint that the next acknowledgement carries.
     pub(crate) ack_hint: AckHint,
 }
 
@@ -73,7 +75,7 @@ pub(crate) struct Reordering {
 #[derive(Debug, Default)]
 pub(crate) struct PeerLosses {
     count: SeqLowBits,
-    /// How many more gaps the last report covers. While it does, the peer's messages mostly come late, and gaps do not
+    /// For how many more gaps the last report is valid. Until then the peer counts its losses itself, and gaps do not
     /// count as loss.
     pub(crate) gaps_covered: u8,
 }
@@ -83,7 +85,7 @@ pub(crate) struct PeerLosses {
 pub(crate) struct Doubt {
     pub(crate) class: Class,
     pub(crate) seq: Seq,
-    /// When it was sent first, and when again.
+    /// When it was sent for the first and for the second time.
     sent_at: Time,
     again_at: Time,
 }
@@ -95,14 +97,14 @@ pub(crate) struct LossRule {
     pub(crate) tolerance: u64,
     /// A message that was sent again counts as lost only at this age.
     pub(crate) min_resend_age: u64,
-    /// The message in doubt. The search reports whether it sends this one again.
+    /// The message in doubt. [`LostMessages`](crate::send_queue::LostMessages) says whether it is sent again.
     pub(crate) doubted: Option<Seq>,
 }
 
 impl Reordering {
-    /// This message is sent again for the first time. One doubt at a time is enough: RACK, too, takes at most one
-    /// answer in a round trip. The round trip may not be known well, so each doubt without an answer makes the wait
-    /// longer.
+    /// This message is sent again for the first time: watch whether it arrives twice. One message at a time is enough,
+    /// as RACK too evaluates at most one duplicate in a round trip. The round trip may be underestimated, so the wait
+    /// for the report doubles each time that none comes.
     pub(crate) fn begin_doubt(
         &mut self,
         now: Time,
@@ -121,12 +123,13 @@ impl Reordering {
         self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
     }
 
-    /// The message is sent again once more. A report of a duplicate would prove nothing now.
+    /// The message in doubt is sent a third time. A report of a duplicate would prove nothing now.
     pub(crate) fn drop_doubt(&mut self) {
         self.doubt = None;
     }
 
-    /// The receiver reports a duplicate. Returns whether this proves that the message in doubt was sent again in vain.
+    /// The receiver reports a duplicate. Returns whether this proves that the retransmission of the message in doubt was
+    /// spurious.
     pub(crate) fn on_duplicate_report(
         &mut self,
         now: Time,
@@ -140,7 +143,7 @@ impl Reordering {
         (self.doubt, self.unanswered) = (None, 0);
         if !mutants::is_active(Mutant::LateIsLost) {
             let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(timing.min_timeout);
-            // A full round trip of one of the two copies, or more.
+            // The report answers one of the two copies, so the round trip of that copy is at least as long as this.
             rtt.sample(now.since(again_at), Answer::Alone);
             self.set_tolerance(now, now.since(sent_at).min(max_tolerance).max(self.tolerance), timing);
             self.max_late_age = 0;
@@ -161,8 +164,8 @@ impl Reordering {
         }
     }
 
-    /// A message of the peer arrived twice. An earlier hint that is not sent yet stays: of several duplicates it
-    /// names the first.
+    /// A message of the peer arrived twice. If a hint already waits to be sent, it stays, so the first of several
+    /// duplicates is reported.
     pub(crate) fn note_duplicate(&mut self, class: Class, seq: Seq) {
         if self.ack_hint == AckHint::None {
             self.ack_hint = AckHint::Repeated(class, seq.into());
@@ -188,7 +191,7 @@ impl Reordering {
         let (count, until_report) = (&mut self.lost[class.index()], &mut self.acks_until_report[class.index()]);
         *count = count.wrapping_add(lost);
         *until_report = if lost > 0 { 0 } else { until_report.saturating_sub(1) };
-        // A hint that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
+        // A hint that waits to be sent goes first. The loss report follows with the next acknowledgement of gaps.
         let is_due = *until_report == 0 && self.ack_hint == AckHint::None;
         if is_due {
             *until_report = ACKS_BETWEEN_REPORTS;
@@ -201,11 +204,11 @@ impl Reordering {
 }
 
 impl PeerLosses {
-    /// How many losses are new. None in the first report, or in the first after a long pause.
+    /// Returns how many losses are new. The first report, also after a long pause, only sets the starting point.
     pub(crate) fn on_loss_report(&mut self, count: SeqLowBits) -> u32 {
         let is_first = mem::replace(&mut self.gaps_covered, GAPS_PER_REPORT) == 0;
         let news = count.since(self.count);
-        // A late report says less than the one before it.
+        // A report that an older one overtook has a smaller count, which wraps to a large difference.
         let is_late = !is_first && news > SeqLowBits::MAX_DISTANCE / 2;
         if !is_late {
             self.count = count;
@@ -213,7 +216,7 @@ impl PeerLosses {
         if is_first || is_late { 0 } else { news }
     }
 
-    /// A gap was overtaken. Returns whether the missing messages count as lost.
+    /// Later messages overtook a gap. Returns whether the missing messages count as lost.
     pub(crate) fn counts_gap_as_loss(&mut self) -> bool {
         let is_loss = self.gaps_covered == 0;
         self.gaps_covered = self.gaps_covered.saturating_sub(1);

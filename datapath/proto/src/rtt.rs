@@ -7,7 +7,7 @@ use crate::config::Config;
 const INITIAL_RTT: u64 = 250_000;
 const MAX_REJECT_PAUSE: u64 = 50_000_000;
 
-/// An acknowledgement waits for a message for so many round trips, but not longer than so many configured waits.
+/// An acknowledgement waits for a message to piggyback on for this many round trips, but not longer than this many configured delays.
 const ACK_ROUND_TRIPS: u64 = 2;
 const MAX_ACK_DELAYS: u64 = 2;
 
@@ -83,8 +83,9 @@ impl Rtt {
         self.smoothed > 0
     }
 
-    /// The retransmission time-out. It includes the longest time that an acknowledgement waits for a message to travel with.
-    pub(crate) fn timeout(&self, timing: &Timing) -> u64 {
+    /// The retransmission time-out (RTO). It includes the longest time that an acknowledgement waits for a message to
+    /// piggyback on.
+    pub(crate) fn rto(&self, timing: &Timing) -> u64 {
         let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + MAX_ACK_DELAYS * timing.ack_delay;
         (estimate.max(timing.min_timeout) << self.backoff.min(20)).min(timing.max_timeout)
     }
@@ -116,12 +117,12 @@ mod tests {
             rtt.sample(1_000_000, Answer::Alone);
         }
         assert_eq!(rtt.min_resend_age(), 1_500_000);
-        let settled = rtt.timeout(&TIMING);
+        let settled = rtt.rto(&TIMING);
         assert!((1_000_000..1_100_000).contains(&settled), "{settled:?}");
         rtt.backoff = 3;
-        assert_eq!(rtt.timeout(&TIMING), settled * 8);
+        assert_eq!(rtt.rto(&TIMING), settled * 8);
         rtt.backoff = 200;
-        assert_eq!(rtt.timeout(&TIMING), TIMING.max_timeout);
+        assert_eq!(rtt.rto(&TIMING), TIMING.max_timeout);
     }
 
     #[test]
@@ -140,6 +141,6 @@ mod tests {
     fn never_below_the_minimum() {
         let mut rtt = Rtt::default();
         rtt.sample(5_000, Answer::Message);
-        assert_eq!(rtt.timeout(&TIMING), TIMING.min_timeout);
+        assert_eq!(rtt.rto(&TIMING), TIMING.min_timeout);
     }
 }

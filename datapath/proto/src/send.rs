@@ -46,8 +46,8 @@ impl<B: Buffer> Core<B> {
     /// reply that came with its request.
     ///
     /// # Errors
-    /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
-    /// large.
+    /// The message was not admitted. The error returns the frame, and the right to reply stays. A reply on an open flow
+    /// fails only if it is too large.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
@@ -110,7 +110,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
         if !queue.release() {
-            self.receiving.budget.give_back(1);
+            self.receiving.budget.release(1);
         }
         if queue.is_urgent() {
             record.queue_ack(&mut self.sending.acks_due);
@@ -175,14 +175,14 @@ impl<B: Buffer> Core<B> {
         self.slots.free.len().saturating_sub(self.receiving.replies_owed)
     }
 
-    /// Getter: how many messages of a flow and class are held for an earlier one.
+    /// Getter: how many messages of a flow and class are in the reorder buffer.
     pub fn held_messages(&self, flow: FlowId, class: Class) -> usize {
-        self.endpoints.held_seqs(flow.flow, class, Seq(0)).len()
+        self.endpoints.buffered_seqs(flow.flow, class, Seq(0)).len()
     }
 
-    /// Getter: whether any message is held for an earlier one.
+    /// Getter: whether the reorder buffer has any message.
     pub fn has_held(&self) -> bool {
-        !self.endpoints.held.is_empty()
+        !self.endpoints.reorder_buffer.is_empty()
     }
 
     /// Getter: whether any endpoint has messages to deliver.

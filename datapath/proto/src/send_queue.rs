@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the receiver's credit (`limit`) and the window.
-//! When full: requests are not admitted (`NoCredit`); replies wait here, at most as many as there were requests.
+//! When full: requests are not admitted (`NoCredit`); replies wait here, at most one for each request that arrived.
 
 use std::mem;
 use std::time::Duration;
@@ -34,8 +34,8 @@ pub(crate) struct SendQueue {
     unsent: SlotIndex,
 }
 
-/// A message is given up only after this many time-outs have found it in flight. By the clock alone, a process that was
-/// stopped would give up everything it had just sent.
+/// A message fails only after the RTO has expired this often with the message in flight. By the clock alone, a process
+/// that was stopped for a while would fail everything it had just sent.
 const MIN_STUCK_TIMEOUTS: u8 = 16;
 
 /// What an acknowledgement changed.
@@ -44,7 +44,7 @@ pub(crate) struct AckProgress {
     pub(crate) acked: u32,
     /// Whether it closed a gap that later messages had overtaken.
     pub(crate) closed_gap: ClosedGap,
-    /// When the last of them was sent, if none of them was sent again.
+    /// When the last acknowledged message was sent, if none of them was sent again: a round-trip sample.
     pub(crate) sample: Option<Time>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct IdleSend {
 }
 
 impl IdleSend {
-    /// `queue` is empty.
+    /// `queue` must be empty.
     pub(crate) fn of(queue: &SendQueue) -> Self {
         IdleSend { next: queue.next, limit: queue.limit }
     }
@@ -88,7 +88,7 @@ impl IdleSend {
         SendQueue { limit: self.limit, ..SendQueue::new(self.next) }
     }
 
-    /// Whether this acknowledgement says nothing new.
+    /// Whether this acknowledgement changes nothing.
     pub(crate) fn is_known(&self, ack: &Ack) -> bool {
         (ack.accepted, ack.limit, ack.sack) == (self.next, self.limit, 0)
     }
@@ -151,8 +151,8 @@ impl SendQueue {
         slots.list(self.head, self.unsent).find(|(_, slot)| !slot.rejected).map(|(link, _)| link)
     }
 
-    /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
-    /// `patience`. A rejected message did arrive.
+    /// The RTO expired. Returns whether the oldest message does not arrive, although it has been sent again and again for
+    /// longer than `patience`. (A rejected message did arrive.)
     pub(crate) fn is_stuck<B>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
         let Some(slot) = self.oldest_in_flight(slots).map(|link| &mut slots[link]).filter(|slot| slot.times_sent > 0)
         else {
@@ -165,13 +165,13 @@ impl SendQueue {
         slot.timeouts > MIN_STUCK_TIMEOUTS && now - slot.first_timeout_at >= patience
     }
 
-    /// The oldest message in flight waits for a peer that does not poll: earlier time-outs do not count.
+    /// The peer does not poll, so the RTO of its oldest message proves nothing: count from zero.
     pub(crate) fn forget_timeouts<B>(&self, slots: &mut Slots<B>) {
         self.oldest_in_flight(slots).into_iter().for_each(|link| slots[link].timeouts = 0);
     }
 
-    /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
-    /// not in flight, or are about to be sent again anyway.
+    /// Mark this message as rejected, and those behind it that shared its last frame. Returns how many are newly marked:
+    /// a message that is not in flight, or that is about to be sent again anyway, is not.
     pub(crate) fn reject<B>(&self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
@@ -242,7 +242,7 @@ impl SendQueue {
     /// Everything before `accepted` arrived. A number that was never sent changes nothing.
     pub(crate) fn acknowledge<B>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
         let mut progress = AckProgress::default();
-        // Relative to the oldest message: a number half the circle away is both before and after.
+        // Both are relative to the oldest message: a number half the circle away would be both before and after.
         let news = accepted.since(self.unacked);
         if news <= 0 || news > self.sent.since(self.unacked) {
             return progress;
@@ -254,15 +254,14 @@ impl SendQueue {
             resent |= slot.times_sent > 1;
             if slot.frame.is_some() {
                 progress.acked += 1;
-                // A message behind a gap was acknowledged when the gap was closed. That measures the repair, not the
-                // path.
+                // A cumulative acknowledgement that was delayed by a gap measures the repair of the gap, not the path.
                 progress.sample = (!resent).then_some(slot.sent_at);
             } else if progress.closed_gap == ClosedGap::No {
                 progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
             }
             self.head = slot.next;
             self.unacked = self.unacked.plus(1);
-            slots.give_back(link);
+            slots.release(link);
         }
         if self.head == NO_SLOT {
             self.tail = NO_SLOT;
@@ -270,9 +269,9 @@ impl SendQueue {
         progress
     }
 
-    /// Messages beyond the first gap arrived: bit `i` stands for `accepted + 1 + i`. Call after
-    /// [`SendQueue::acknowledge`] of the same frame. Returns how many are new, and when the oldest of these that was
-    /// sent once and overtaken had been sent.
+    /// A selective acknowledgement: bit `i` stands for `accepted + 1 + i`. Call [`SendQueue::acknowledge`] of the same
+    /// frame first. Returns how many messages it newly acknowledges, and when the oldest one of these that was late was
+    /// sent: later ones had overtaken it, and it was sent only once.
     pub(crate) fn acknowledge_selected<B>(
         &self,
         slots: &mut Slots<B>,
@@ -299,17 +298,17 @@ impl SendQueue {
         (acked, late)
     }
 
-    /// The last message beyond a gap that arrived.
+    /// The last message that was acknowledged selectively.
     pub(crate) fn last_selected<B>(&self, slots: &Slots<B>) -> Option<Seq> {
         let within = slots.list(self.head, self.unsent).take(1 + u64::BITS as usize);
         within.filter(|(_, slot)| slot.frame.is_none()).last().map(|(_, slot)| slot.seq)
     }
 
-    /// Queue messages before `last`, which arrived, that are lost by this rule.
+    /// Queue the messages that are lost by this rule to be sent again. `last` is the last message that arrived.
     pub(crate) fn resend_lost<B>(&self, slots: &mut Slots<B>, last: Seq, rule: &LossRule) -> LostMessages {
         let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
         let count = self.resend(slots, usize::MAX, |slot| {
-            // The number of later messages that must have arrived.
+            // Without a tolerance, a message counts as lost by the number of later ones; with one, by its age.
             if last.since(slot.seq) < if rule.tolerance == 0 { LOSS_THRESHOLD } else { 1 } {
                 return None;
             }
@@ -331,7 +330,7 @@ impl SendQueue {
         LostMessages { count, first_time, has_doubted: doubted, next }
     }
 
-    /// A time-out: send the oldest `most` messages again. Returns whether the message in doubt is among them.
+    /// The RTO expired: send the oldest `most` messages again. Returns whether the message in doubt is among them.
     pub(crate) fn resend_oldest<B>(&self, slots: &mut Slots<B>, most: usize, doubted: Option<Seq>) -> bool {
         let mut found = false;
         self.resend(slots, most, |slot| {
@@ -341,7 +340,8 @@ impl SendQueue {
         found
     }
 
-    /// Queue messages in flight to be sent again, oldest first, if `due` says `true`, and until it says `None`.
+    /// Queue messages in flight to be sent again, oldest first: those for which `due` returns `true`, until it returns
+    /// `None`.
     pub(crate) fn resend<B>(
         &self,
         slots: &mut Slots<B>,
@@ -362,7 +362,7 @@ impl SendQueue {
         count
     }
 
-    /// Whether a receiver can claim that everything before this number arrived.
+    /// Whether this can be the number of a final acknowledgement: neither long acknowledged nor unsent.
     pub(crate) fn is_plausible(&self, before: Seq) -> bool {
         (-(WINDOW as i32)..=self.sent.since(self.unacked)).contains(&before.since(self.unacked))
     }

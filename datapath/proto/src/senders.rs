@@ -22,7 +22,7 @@ pub(crate) struct PeerUsage {
     sum_of_squares: u32,
 }
 
-/// More messages of a flow in a round count as this number, about as many as a round has.
+/// The most messages of a flow that count in a round.
 const MAX_COUNTED: u16 = 255;
 
 impl PeerUsage {
@@ -33,7 +33,8 @@ impl PeerUsage {
         *self = PeerUsage { round, active_flows: active as u8, ..PeerUsage::default() };
     }
 
-    /// A flow is active in this round, and sent so much in its last one. Returns the active flows of its peer.
+    /// A flow is active in this round, and sent this many messages in its last one. Returns how many flows of its peer are
+    /// active.
     pub(crate) fn add_flow(&mut self, messages: u16) -> u8 {
         let messages = messages.min(MAX_COUNTED);
         self.sum = self.sum.saturating_add(messages);
@@ -42,7 +43,7 @@ impl PeerUsage {
     }
 }
 
-/// Make room for one more. Doubling would leave up to half of a table unused.
+/// Make room for one more entry. `Vec` would double, and leave up to half of a table unused.
 pub(crate) fn reserve_one<T>(table: &mut Vec<T>) {
     const GROWTH: usize = 64;
     if table.len() == table.capacity() {
@@ -61,7 +62,7 @@ pub(crate) fn grow_to<T: Default>(table: &mut Vec<T>, peer: SenderIndex) {
 /// All peers that have flows with this node.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
-    /// The flows of each.
+    /// The number of flows of each peer.
     flows: Vec<u16>,
     vacant: Vec<SenderIndex>,
     /// Sorted by the keyed hash of a name. Two peers whose hashes are equal would have one share.

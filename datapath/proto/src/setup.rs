@@ -23,7 +23,7 @@ const MAX_WAIT: Duration = Duration::from_millis(64);
 /// once. A peer that comes later announces itself.
 const MAX_SEARCH_WAIT: Duration = Duration::from_secs(1);
 
-/// After more tries than this, 60 ms, the transport is told that the path may be broken. A peer on a busy machine needs
+/// After more tries than this (60 ms) the transport learns that the path may be broken. A peer on a busy machine needs
 /// less to answer.
 const SUSPECT_TRIES: u8 = 4;
 /// After more tries than this, the peer may be at another address. A peer that is there needs less time to probe its
@@ -175,7 +175,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// A set-up is not given up while the peer is alive and does not poll. Nor is it while a process is alive whose beacon has not come,
-    /// because that process may be the peer. Returns whether the set-up goes on.
+    /// because that process may be the peer. Returns whether the set-up continues.
     #[cold]
     fn extend_setup(&mut self, now: Time, id: FlowId) -> bool {
         let Some(record) = self.flows.get(id) else { return false };
@@ -329,7 +329,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// No flow here waits for this answer any more. The peer is notified, so that it does not keep a flow and credits
-    /// for ever. If the answer repeats the one that opened a flow, an acknowledgement tells the peer that the flow is
+    /// for ever. If the answer is a copy of the one that opened a flow, an acknowledgement shows the peer that the flow is
     /// open.
     #[cold]
     fn on_unexpected_accept(&mut self, source: Address, answer: &Accept) {

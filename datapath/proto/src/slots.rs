@@ -20,9 +20,9 @@ pub(crate) const NO_SLOT: SlotIndex = SlotIndex::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
     No,
-    /// Its message left in a coalesced frame.
+    /// The slot's message left in a coalesced frame.
     Coalesced,
-    /// Its message was acknowledged: the slot is to be freed.
+    /// The slot's message was acknowledged: the slot is to be freed.
     Acknowledged,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Slot<B> {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
-    /// [`Kind::Reject`] if it is withdrawn.
+    /// [`Kind::Reject`] if the message was refused, and its withdrawal is to be sent.
     pub(crate) kind: Kind,
     /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
@@ -45,8 +45,8 @@ pub(crate) struct Slot<B> {
     pub(crate) skip: Skip,
     /// How often it was sent; it stops at 255.
     pub(crate) times_sent: u8,
-    /// How often a time-out found it to be the oldest message in flight, since it was last rejected; and when the first
-    /// of them did.
+    /// How often the RTO expired while this was the oldest message in flight, since it was last rejected; and when it did
+    /// first.
     pub(crate) timeouts: u8,
     pub(crate) first_timeout_at: Time,
     /// How many messages behind it shared its last frame. A reject is for all of them.
@@ -88,7 +88,7 @@ impl<B> Slot<B> {
         matches!(self.kind, Kind::Put | Kind::Get)
     }
 
-    /// The message has come back to its sender. Its number is still to be withdrawn, in a frame of its own.
+    /// The message was returned. Its number is still to be withdrawn, in a frame of its own.
     pub(crate) fn withdraw(&mut self) {
         (self.kind, self.body) = (Kind::Reject, u32::MAX);
     }
@@ -136,9 +136,9 @@ impl<B> Slots<B> {
         iter::successors(at(first), move |(_, slot)| at(slot.next))
     }
 
-    /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.
+    /// Release a slot that is in no flow's list. A queued one is freed when it is popped.
     #[inline]
-    pub(crate) fn give_back(&mut self, link: SlotIndex) {
+    pub(crate) fn release(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
         slot.frame = None;
         slot.rejected = false;

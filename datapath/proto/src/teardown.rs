@@ -79,7 +79,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Take a flow out of service: give its credits back, deliver the messages held for order, stop steering.
+    /// Take a flow out of service: release its credits, flush its reorder buffer, stop steering.
     pub(crate) fn retire_flow(&mut self, id: FlowId, phase: Phase) {
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Ended(_)) {
@@ -91,11 +91,11 @@ impl<B: Buffer> Core<B> {
             _ => {}
         }
         record.phase = phase;
-        record.receive.0.iter_mut().for_each(|queue| self.receiving.budget.give_back(queue.retire()));
-        record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.return_reordering(order));
+        record.receive.0.iter_mut().for_each(|queue| self.receiving.budget.release(queue.close()));
+        record.reordering.take().into_iter().for_each(|order| self.receiving.gaps.release_reordering(order));
         self.receiving.senders.remove_flow(record.sender, self.discovery.peers.hash(record.peer.node_name));
         self.receiving.budget.peers = self.receiving.senders.count();
-        self.endpoints.deliver_all_held(record);
+        self.endpoints.flush_reorder_buffer(record);
         self.endpoints.refused.retain(|&(flow, ..)| flow != id.flow);
         self.outputs.commands.push_back(Command::Steer(id.flow, false));
     }
@@ -119,13 +119,13 @@ impl<B: Buffer> Core<B> {
             let next = slot.next;
             let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
             let status = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
-            // A message that came back as refused does not come back again.
-            let is_back = slot.kind == Kind::Reject;
+            // A refused message was returned already.
+            let is_returned = slot.kind == Kind::Reject;
             let frame = slot.frame.take();
             let message = frame.map(|frame| delivery_of(slot, id, body_at, frame));
             match (message, status) {
                 (_, Some(FinalStatus::Received)) => {}
-                _ if is_back => {}
+                _ if is_returned => {}
                 (None, Some(_)) => unhandled += 1,
                 (None, None) => {}
                 (Some(message), status) => {
@@ -137,7 +137,7 @@ impl<B: Buffer> Core<B> {
                     self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
                 }
             }
-            self.slots.give_back(link);
+            self.slots.release(link);
             link = next;
         }
         unhandled

@@ -10,8 +10,8 @@ use crate::signs_of_life::QUESTION_INTERVAL;
 use crate::slots::Slots;
 use crate::time::{Time, TimerKind};
 
-/// The most messages of a class that are sent again at a time-out. More follow when these are acknowledged, so a
-/// receiver that was descheduled is not flooded.
+/// The most messages of a class that are sent again when the RTO expires. More follow when these are acknowledged, so
+/// that a receiver that was descheduled is not flooded.
 const MAX_RESENT: usize = 32;
 
 impl<B: Buffer> Core<B> {
@@ -60,7 +60,7 @@ impl<B: Buffer> Core<B> {
         }
         let Some(record) = self.flows.by_flow(id.flow) else { return };
         let tolerance = record.tolerance();
-        let timeout = record.rtt.timeout(&self.time.timing).max(tolerance);
+        let timeout = record.rtt.rto(&self.time.timing).max(tolerance);
         let Some(since) = record.oldest_sent_at(now, &self.slots) else { return };
         if Class::ALL.iter().any(|&class| record.send[class].is_stuck(&mut self.slots, now, self.config.patience)) {
             let node = record.peer.node;
@@ -91,12 +91,12 @@ impl<B: Buffer> Core<B> {
             }
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
-        let next = now.later(record.rtt.timeout(&self.time.timing));
+        let next = now.later(record.rtt.rto(&self.time.timing));
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), next);
         if record.silence.count_probe() {
-            // No answer comes from this address. Tell the transport. With several transports the peer may be reachable
-            // through another, and neither side has sent a beacon there yet because that connection came up later. So
-            // send one.
+            // No answer comes from this address, so report this to the transport. With several transports, the peer may be
+            // reachable through another one, on which neither side has sent a beacon yet because it came up later. So send
+            // a beacon.
             let to = record.route.to;
             self.outputs.commands.push_back(Command::ReportLoss(to));
             self.outputs.commands.extend(record.question_of_life(now));
@@ -106,8 +106,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// All credit is used and nothing is in flight. The grant of more may have been lost, so ask for it (TCP's persist
-    /// timer).
+    /// All credit is used and nothing is in flight. The acknowledgement that granted more may have been lost, so ask for
+    /// it (TCP's persist timer).
     pub(crate) fn ask_for_credit(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let is_starved = record.send.0.iter().any(SendQueue::is_out_of_credit);
@@ -122,15 +122,15 @@ impl<B: Buffer> Core<B> {
         record.silence.count_probe();
         self.outputs.commands.extend(record.question_of_life(now));
         self.sending.control.push(record.route.to, record.keepalive_question());
-        let wait = (record.rtt.timeout(&self.time.timing) << record.rtt.credit_requests.min(20))
-            .min(self.time.timing.max_timeout);
+        let wait =
+            (record.rtt.rto(&self.time.timing) << record.rtt.credit_requests.min(20)).min(self.time.timing.max_timeout);
         record.rtt.credit_requests = record.rtt.credit_requests.saturating_add(1);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, flow.id(), now.later(wait));
     }
 }
 
 impl FlowRecord {
-    /// After a longer silence: whether the peer's process lives.
+    /// After a longer silence: the question to the transport whether the peer's process lives.
     fn question_of_life(&self, now: Time) -> Option<Command> {
         (now - self.silence.since >= QUESTION_INTERVAL).then_some(Command::AskAlive(self.route.to))
     }

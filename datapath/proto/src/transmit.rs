@@ -1,11 +1,12 @@
-//! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
-//! along. Then the remaining acknowledgements. Where the transport has no room for a message that carries none, because it is long,
-//! one that is due leaves before the message: there may always be another.
+//! Output: the next frame to send. Control frames go first, because they are rare. Messages follow, with piggybacked
+//! acknowledgements. The remaining acknowledgements go last. A message may be too long for a piggyback. If the transport
+//! then has no room for it, a due acknowledgement overtakes it: otherwise a stream of long messages could hold
+//! acknowledgements up for ever.
 //!
 //! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
-//! another: one that is ready alone leaves alone. Each message keeps its own slot and its own frame, and is copied from
-//! there. So a lost message is sent again, alone or in another coalesced frame, and an undeliverable one comes back, as
-//! if each had had a frame of its own.
+//! another: if only one is ready, it leaves alone. Each message keeps its own slot and its own frame, and is copied from
+//! there into the coalesced frame. So a lost message is sent again, alone or in another coalesced frame, and an
+//! undeliverable one returns, as if it had been sent alone.
 
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
@@ -25,9 +26,9 @@ use crate::slots::{NO_SLOT, Skip, SlotIndex};
 const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
 
 impl<B: Buffer> Core<B> {
-    /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
-    /// when there is no frame. A frame that was not taken, or its message in another frame, is the next one again.
-    /// `fresh` gives an empty frame for control frames and acknowledgements. If it has none, these wait.
+    /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns what `send` returned,
+    /// or `None` when there is no frame. If the frame was not taken, the next call offers it again, or its message in
+    /// another frame. `fresh` allocates frames for control frames and acknowledgements. If it has none, these wait.
     #[inline(always)]
     pub fn transmit(
         &mut self,
@@ -61,8 +62,8 @@ impl<B: Buffer> Core<B> {
         last.map(|transmit| self.offer(transmit, send))
     }
 
-    /// The transport has no room for a message without acknowledgements. An answer that is due leaves before it. Close does not: it ends
-    /// what has not left.
+    /// The transport has no room for a message without a piggyback. A due acknowledgement or reject leaves before it. A
+    /// Close does not, because it would end the message.
     #[cold]
     fn send_answer_first(&mut self) {
         self.sending.answer_first = !(self.sending.acks_due.is_empty() && self.sending.pending_rejects.is_empty());
@@ -78,11 +79,11 @@ impl<B: Buffer> Core<B> {
         next
     }
 
-    /// Hand over a frame that only the core holds. Returns whether it was taken.
+    /// Hand over a frame of which the core has the only handle. Returns whether it was taken.
     pub(crate) fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
-            self.sending.control.0.push_front(Outgoing::Refused(transmit));
+            self.sending.control.0.push_front(Outgoing::NotTaken(transmit));
         }
         sent
     }
@@ -96,7 +97,7 @@ impl<B: Buffer> Core<B> {
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
         let (slot, below) = (&mut self.slots[link], self.config.coalesce_below);
-        // A message with no other behind it skips this, and leaves at once.
+        // The last message of a queue has no company, and takes the fast path below.
         if slot.next != NO_SLOT
             && (slot.body as usize) < below
             && !slot.is_bulk()
@@ -116,7 +117,7 @@ impl<B: Buffer> Core<B> {
         let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
         let header = slot.header(flow, nonce);
         let frame = slot.frame.as_mut()?;
-        // While the NIC still holds the frame, it must stay as it was written.
+        // There is no space while the NIC still holds the frame: its bytes must not change then.
         if let Some(space) = frame.space() {
             let acks_due = &mut self.sending.acks_due;
             let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
@@ -129,16 +130,16 @@ impl<B: Buffer> Core<B> {
             return self.send_withdrawal(link, fresh, send);
         }
         if !send(to, frame) {
-            return self.put_back(link);
+            return self.requeue(link);
         }
         self.counters.retransmitted += slot.note_sent() as u64;
         self.deferred.just_sent.push(link);
         Some(true)
     }
 
-    /// The transport did not take this message: it is the next one again.
+    /// The transport did not take this message: it goes to the front of the ready queue.
     #[cold]
-    fn put_back(&mut self, link: SlotIndex) -> Option<bool> {
+    fn requeue(&mut self, link: SlotIndex) -> Option<bool> {
         self.slots.ready.push_front(link);
         let slot = &mut self.slots[link];
         slot.queued = true;
@@ -155,9 +156,9 @@ impl<B: Buffer> Core<B> {
         Some(false)
     }
 
-    /// Send the message at `first` in one frame with the messages of its flow and class that are ready behind it. `None`
-    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone. With it, whether
-    /// it carries acknowledgements.
+    /// A frame with the message at `first` and the messages of its flow and class that are ready behind it, and whether it
+    /// carries acknowledgements. `None` if no other message is ready, if two do not fit, or if there is no fresh frame:
+    /// the message then leaves alone.
     #[inline(never)]
     fn transmit_coalesced(
         &mut self,
@@ -217,8 +218,8 @@ impl<B: Buffer> Core<B> {
         writer.length()
     }
 
-    /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
-    /// message for lost.
+    /// A reject or an acknowledgement. Rejects leave first: otherwise the sender would take the gap in the
+    /// acknowledgement for a lost message, although the message was rejected.
     fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let reject = if self.sending.pending_rejects.is_empty() { None } else { self.transmit_reject(fresh) };
         reject.or_else(|| self.transmit_ack(fresh))
@@ -292,7 +293,7 @@ impl<B: Buffer> Core<B> {
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let outgoing = match self.sending.control.0.pop_front()? {
-            Outgoing::Refused(transmit) => return Some(transmit),
+            Outgoing::NotTaken(transmit) => return Some(transmit),
             Outgoing::Control(outgoing) => outgoing,
         };
         let transmit = self.write_control(&outgoing, fresh);

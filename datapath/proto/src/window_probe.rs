@@ -1,9 +1,9 @@
 //! The window probe: how many credits all senders together may have beyond one window. A long path holds more messages
-//! than a window. A receiver cannot see how long its senders' paths are, but it sees what more credit brings. While
-//! nothing queues, throughput grows in proportion to the credit. Once the receiver's link is the limit, more credit
-//! only lengthens the queue in front of it.
+//! than a window. A receiver cannot see how long its senders' paths are, but it can measure the effect of more credit.
+//! While nothing queues, throughput grows in proportion to the credit. Once the receiver's link is the bottleneck, more
+//! credit only lengthens the queue in front of it.
 //!
-//! So the receiver tries. It grants a quarter more, and keeps it if throughput grew by at least half of that. It grants
+//! So the receiver makes trials. It grants a quarter more, and keeps it if throughput grew by at least an eighth. It grants
 //! a fifth less, and keeps that if throughput hardly fell. After a trial that did not pay, it waits longer before the
 //! next one. The total never falls below one window: making it smaller is the task of [`FairShare`](crate::fair_share::FairShare).
 //! It never exceeds a window for each sender.
@@ -14,13 +14,13 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(crate) struct WindowProbe {
     since: Time,
-    /// The current total was in force during all of the last round.
+    /// The current total was valid during all of the last round.
     is_steady: bool,
     /// The total before this trial, and its throughput in messages a second.
     previous: Option<(u16, u64)>,
     /// The next trial lowers the total.
     is_lowering: bool,
-    /// Rounds until the next trial, and how many rounds the last wait took.
+    /// Rounds until the next trial, and the length of the last pause between trials.
     rounds_left: u16,
     last_pause: u16,
 }

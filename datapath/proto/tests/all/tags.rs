@@ -69,7 +69,7 @@ fn what_has_arrived_is_handled_and_does_not_come_back() {
     assert_eq!(ended(&mut net, alpha.0), [(ReturnReason::Tag, [0, 0])]);
 }
 
-/// All repetitions of the Close are lost. Alpha is told when it sends.
+/// All repetitions of the Close are lost. Alpha learns of the end when it sends.
 #[test]
 fn the_answer_to_a_late_message_has_the_cause_too() {
     let (mut net, [alpha, beta], [flow, _]) = pair(3);

@@ -95,11 +95,11 @@ pub enum Loss {
         node: usize,
         bytes: usize,
     },
-    /// The first so many probes and answers to probes.
+    /// The first probes and answers to probes, up to this number.
     FirstProbes(usize),
     /// Acknowledgements in frames of their own.
     Acks,
-    /// Those between the first so many nodes and the others.
+    /// Frames between the first nodes, this many of them, and the others.
     Across(usize),
     /// Those from the first of these to the second, but for broadcasts: they arrive on the queue of another node.
     Unicast(usize, usize),
