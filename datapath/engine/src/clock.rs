@@ -41,8 +41,7 @@ impl Clock {
     }
 }
 
-/// The machine's clock. [`std::time::Instant`] would convert to seconds and back, which costs as much again as the
-/// reading.
+/// The machine's clock. [`std::time::Instant`] would convert to seconds and back, which doubles the cost.
 #[inline]
 fn nanoseconds() -> u64 {
     // Fails only for an unknown clock.
@@ -66,9 +65,9 @@ impl ManualClock {
     }
 }
 
-/// The incarnation of this run of a node: the wall clock in nanoseconds, so that it is larger than that of any earlier
-/// run. If the wall clock is set back between two runs, peers take the new run's frames for late ones of the old run,
-/// until the old run has not answered for a while.
+/// The incarnation of this run of a node: the wall clock in nanoseconds, so that each run has a larger number than the one
+/// before. If the wall clock is set back between two runs, peers take the new run's frames for late frames of the old run,
+/// until the old run has left their questions unanswered for a while.
 pub fn incarnation() -> Incarnation {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Incarnation(since_1970.map_or(1, |duration| duration.as_nanos() as u64))

@@ -8,12 +8,12 @@
 //!   polls again ◀── `late` ──────────────────┘   (`OutOfBand`, where the transport has it)
 //! ```
 //!
-//! A message costs nothing of this: the node counts where it asks its transport for notices anyway. A node that waits on
-//! its descriptors is not late unless a frame waits for it.
+//! This adds no cost to a message, because the node counts where it asks its transport for notices anyway. A node that
+//! waits on its descriptors is not late unless a frame waits for it.
 //!
-//! The thread starts with the first node of the process and ends soon after the last one, since a process ends with its last thread. It
-//! ends before that if all other threads have ended: nobody is left to close the node. It blocks all signals, so no handler of the program
-//! runs on it. A forked child has no such thread; its first own node starts one.
+//! The thread starts with the first node of the process. It ends soon after the last node is closed, or when all other
+//! threads of the process have ended: otherwise it would keep the process alive. It blocks all signals, so no signal
+//! handler of the program runs on it. A forked child has no such thread; the first node that it opens starts one.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -30,10 +30,11 @@ use nix::sys::signal::SigSet;
 
 /// The time between two looks, and between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A node that has not polled in this many looks is late. One that sleeps in a call of ours polls every 250 ms.
+/// A node that has not polled in this many looks is late. A node that sleeps in a wait of this library polls every 250 ms,
+/// so one look is not enough.
 const LOOKS: u32 = 2;
 
-/// The node's part.
+/// The part of the node's thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     node: Arc<Watched>,
@@ -56,7 +57,7 @@ struct Watched {
 }
 
 impl Heartbeat {
-    /// Watch a node. `frame` says that it lives.
+    /// Watch a node. `frame` is its heartbeat.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -93,7 +94,7 @@ impl Heartbeat {
 }
 
 impl Watched {
-    /// The node has not polled for some looks. It is late, unless it waits and nothing has arrived.
+    /// The node has not polled in [`LOOKS`] looks. It is late, unless it waits and nothing has arrived.
     fn beat(&self, polls: u64) {
         let waits = polls % 2 == 1;
         if waits && !self.has_frames() {
@@ -112,7 +113,7 @@ impl Watched {
     }
 }
 
-/// A thread: the process that started it, its number among the threads, and the way to it.
+/// A heartbeat thread: the process that started it, its number, and the channel to it.
 #[derive(Debug)]
 struct Started {
     process: u32,
@@ -120,12 +121,12 @@ struct Started {
     to_thread: Sender<Weak<Watched>>,
 }
 
-/// The thread that takes new nodes.
+/// The thread that watches this process's nodes.
 static THREAD: Mutex<Option<Started>> = Mutex::new(None);
-/// In a forked child the lock may belong to a thread that only the parent has.
+/// After this time the lock is taken for lost: in a forked child, it may belong to a thread that only the parent has.
 const LONGEST_LOCK: Duration = Duration::from_millis(100);
 
-/// Give a node to this process's thread, and start the thread if there is none, or if it cannot be reached.
+/// Hand a node to this process's thread. Start one if there is none, or if it cannot be reached.
 fn watch(node: Weak<Watched>) -> io::Result<()> {
     let since = Instant::now();
     let mut started = loop {
@@ -145,7 +146,7 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Relaxed);
     let (to_thread, nodes) = channel();
-    // Before the thread looks: without a node it ends.
+    // Send the node before the thread starts, because a thread without a node ends.
     _ = to_thread.send(node);
     // The thread inherits the mask.
     let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
@@ -153,15 +154,15 @@ fn watch(node: Weak<Watched>) -> io::Result<()> {
     before.thread_set_mask()?;
     spawned?;
     match &mut started {
-        // Dropped, a channel takes its lock, and in a forked child the parent's thread may hold that for ever.
+        // Dropping a channel takes its lock. In a forked child, a thread of the parent may hold that for ever.
         Some(started) => mem::forget(started.replace(Started { process: process::id(), number, to_thread })),
-        // This thread is for this node alone.
+        // Nobody else can reach this thread, so it watches this node only.
         None => drop(to_thread),
     }
     Ok(())
 }
 
-/// A node, its last count of polls, and how many looks have found the same.
+/// A node, its last count of polls, and how many looks in a row have found that count.
 type Seen = (Weak<Watched>, u64, u32);
 
 fn run(nodes: &Receiver<Weak<Watched>>, number: u32) {
@@ -173,7 +174,7 @@ fn run(nodes: &Receiver<Weak<Watched>>, number: u32) {
                 seen.push((node, 0, 0));
                 continue;
             }
-            // The node of a thread for one alone.
+            // A thread that watches one node only.
             Err(RecvTimeoutError::Disconnected) => thread::sleep(next.saturating_duration_since(Instant::now())),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -185,7 +186,7 @@ fn run(nodes: &Receiver<Weak<Watched>>, number: u32) {
         if seen.is_empty()
             && let Ok(mut started) = THREAD.try_lock()
         {
-            // Nobody sends one meanwhile.
+            // While this thread has the lock, no other one sends a node.
             match nodes.try_recv() {
                 Ok(node) => seen.push((node, 0, 0)),
                 Err(_) => return drop(started.take_if(|thread| thread.number == number)),
@@ -206,7 +207,7 @@ fn look((node, polls, looks): &mut Seen) -> bool {
     true
 }
 
-/// Whether the first thread has ended, which stays in the kernel's list, and this is the only other one.
+/// Whether this is the only running thread. An ended main thread stays in the kernel's list as a zombie.
 fn is_last_thread() -> bool {
     // The name of the process may have spaces and parentheses.
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

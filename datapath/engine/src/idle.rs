@@ -1,4 +1,4 @@
-//! Waiting: the work of a thread whose turn has found nothing to do.
+//! Waiting: what a thread does after a turn that had nothing to do.
 //!
 //! ```text
 //!   something happened      idle for `spin`           idle for `yielding` more
@@ -7,9 +7,9 @@
 //!               └── a frame, or the caller says `busy` ──────────────────┘
 //! ```
 //!
-//! Spinning answers soonest, and costs a core. If more threads spin than there are cores, the awaited peer may be waiting
-//! for this core. So the thread yields next, which costs nothing while no other thread wants to run. A sleep ends when
-//! the transport has a frame or the protocol has something due.
+//! Spinning has the lowest latency, and occupies a core. If more threads spin than there are cores, the awaited peer may be
+//! waiting for this core. So the thread yields next, which costs nothing while no other thread wants to run. A sleep ends
+//! when the transport has a frame, or a timer of the protocol is due.
 //!
 //! [`pin()`] keeps a thread on its core, where its caches are.
 
@@ -24,11 +24,11 @@ use am_transport::{Command, Transport};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-/// How often a sleeping thread looks at a transport without a descriptor.
+/// How often a sleeping thread polls a transport that has no descriptor.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The longest sleep. After it the node looks at its transport, in case a peer died before it could wake this node, or the XDP program
-/// dropped frames of a flow that this node does not know.
+/// The longest sleep. Then the node polls its transport, in case a peer died before it could wake this node, or the XDP
+/// program dropped frames of a flow that this node does not know.
 pub const MAX_SLEEP: Duration = Duration::from_millis(250);
 
 /// How to wait: spin, then yield, then sleep.
@@ -36,15 +36,15 @@ pub const MAX_SLEEP: Duration = Duration::from_millis(250);
 pub struct Idle {
     spin: Duration,
     yielding: Duration,
-    /// Since when the thread is idle, if it is.
+    /// Since when the thread is idle. `None` if it is not.
     since: Option<Time>,
 }
 
 impl Default for Idle {
     /// Spin for 3 µs if there is more than one core, yield for 200 µs, then sleep.
     ///
-    /// A longer spin would hurt unpinned threads: two that spin on one core answer each other once in two spins. A yield
-    /// costs half a microsecond, so a thread with a core of its own should use [`Idle::spinning`].
+    /// A longer spin would hurt unpinned threads: if two of them share a core, each spins to the end before the other can
+    /// answer. A yield costs half a microsecond, so a thread with a core of its own should use [`Idle::spinning`].
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let spin = if cores > 1 { Duration::from_micros(3) } else { Duration::ZERO };
@@ -58,7 +58,7 @@ impl Idle {
         Idle { spin, yielding, since: None }
     }
 
-    /// Never give the core away. For threads with a core of their own.
+    /// Never yield the core. For threads with a core of their own.
     pub fn spinning() -> Self {
         Idle::new(Duration::MAX, Duration::ZERO)
     }
@@ -74,10 +74,10 @@ impl Idle {
         self.since = None;
     }
 
-    /// Nothing happened, so wait: spin, yield or sleep, by the time since something last happened, at most until `until`.
-    /// The thread sleeps on `wake`, or without it on the transport's descriptors.
-    /// The transport is told of a sleep before it; `receive` then looks whether a frame has arrived meanwhile, and returns how
-    /// many. Returns whether the core was given away, so that `now` is out of date.
+    /// Nothing happened, so spin, yield or sleep, depending on how long the thread has been idle, at most until `until`. The
+    /// thread sleeps on `wake`, or without it on the transport's descriptors. Before a sleep the transport gets
+    /// [`Command::BeforeSleep`], and `receive` returns how many frames have arrived until then. With any, there is no sleep.
+    /// Returns whether the thread yielded the core, so that `now` is out of date.
     #[inline]
     pub fn wait<T: Transport + ?Sized>(
         &mut self,
@@ -124,7 +124,7 @@ enum IdleAction {
 
 fn sleep(longest: Duration, wake: Option<&[Arc<Own>]>) {
     let wait = |on: &mut [PollFd<'_>]| {
-        // An error is a signal, or a bad descriptor. The next turn looks at the transport, so no frame is lost.
+        // An error means a signal or a bad descriptor. The next turn polls the transport, so no frame is lost.
         let _ = ppoll(on, Some(TimeSpec::from_duration(longest)), None);
     };
     match wake {

@@ -19,9 +19,8 @@
 //!            └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Read first: [`Engine::turn`] is the whole loop. [`Idle`] is how a thread waits when a turn has found nothing. A turn
-//! reads [`Clock`] once. [`pin()`] keeps the thread on its core, with its caches. [`incarnation`] tells this run of a node
-//! from the one before.
+//! Read first: [`Engine::turn`] is the whole loop. [`Idle`] is how a thread waits after a turn that had nothing to do. A turn
+//! reads [`Clock`] once. [`pin()`] keeps the thread on its core, with its caches. [`incarnation`] numbers the runs of a node.
 //!
 //! Only the calls that take a transport are generic over it, so a program can choose a node's transport at run time.
 #![forbid(unsafe_code)]

@@ -11,8 +11,8 @@ use crate::heartbeat::Heartbeat;
 
 /// The most frames that a turn receives, and the most that it sends.
 ///
-/// A turn handles one burst in each direction, even if more is left. So a flood of arrivals does not keep acknowledgements from
-/// leaving, and a full send queue does not keep credits from arriving.
+/// A turn handles one burst in each direction, even if more is left. So acknowledgements leave during a flood of arrivals,
+/// and credits arrive while the send queue is full.
 pub const BURST: usize = 64;
 
 /// A core, and the memory of its frames.
@@ -25,8 +25,8 @@ pub struct Engine {
     sent: usize,
     /// Frames that this turn has received.
     received: usize,
-    /// Whether the first half received no frame and left none to send. Then the second half has no deferred work,
-    /// unless handlers made some.
+    /// Whether `inhale` received no frame and left none to send. Then `exhale` has no deferred work, unless handlers added
+    /// some.
     inhaled_nothing: bool,
     /// Whether the last turn postponed its deferred work.
     postponed: bool,
@@ -34,17 +34,18 @@ pub struct Engine {
     timer_due: bool,
     /// When the transport is asked for notices again.
     notices_at: Time,
-    /// Speaks for this node while it does not poll.
+    /// Sends heartbeats for this node while it does not poll.
     heartbeat: Option<Box<Heartbeat>>,
 }
 
 /// The interval between two polls of the transport's notices.
 const NOTICES: Duration = Duration::from_millis(1);
 
-/// How long a node that was late says so.
+/// For how long [`Engine::lateness`] reports that the node was late.
 const REPORT_LATENESS: Duration = Duration::from_secs(10);
 
-/// A node that shuts down stops waiting after this time without progress. It is long enough for a frame that is lost twice.
+/// A node that shuts down stops waiting after this time without progress. It is long enough for sending a lost frame twice
+/// more.
 const SHUTDOWN_IDLE_LIMIT: Duration = Duration::from_millis(13);
 /// The pause between two turns of a node that shuts down. Its peer may need the processor.
 const SHUTDOWN_PAUSE: Duration = Duration::from_micros(50);
@@ -59,8 +60,8 @@ pub enum PollScope {
 }
 
 impl PollScope {
-    /// For a loop that turns again at once, by the number of turns in a row that found nothing: everything in one turn of eight, else
-    /// frames only.
+    /// For a loop that turns again at once. `number` counts its idle turns in a row: every eighth turn checks everything, the
+    /// others only frames.
     #[inline]
     pub fn of_idle_turn(number: u32) -> PollScope {
         if number.is_multiple_of(8) { PollScope::Everything } else { PollScope::FramesOnly }
@@ -100,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// From now on another thread says that the node lives while it is not turned: see [`am_transport::OutOfBand`].
+    /// From now on, another thread sends heartbeats for this node while no turn runs: see [`am_transport::OutOfBand`].
     ///
     /// # Errors
     /// The system has no thread left.
@@ -109,7 +110,7 @@ impl Engine {
         Ok(())
     }
 
-    /// For how long this node did not poll although frames waited, if it has polled again only lately.
+    /// For how long this node did not poll although frames waited. `None` if that ended more than ten seconds ago.
     pub fn lateness(&self) -> Option<Duration> {
         let (at, late) = self.heartbeat.as_ref()?.late?;
         (self.core.now() - at < REPORT_LATENESS).then_some(late)
@@ -143,7 +144,7 @@ impl Engine {
         &self.pool
     }
 
-    /// The latest time for the next turn: now (the zero time) if work is left.
+    /// The latest time for the next turn. If work is left, this is the zero time, which means now.
     #[inline]
     pub fn sleep_until(&self) -> Time {
         if self.postponed
@@ -164,8 +165,8 @@ impl Engine {
         self.postponed
     }
 
-    /// Run one turn. Like the NIC firmware of Fast Messages, it runs each stage for a burst of frames, not all stages for each
-    /// frame (Pakin et al., §4.2, figure 2b). `events` gets the events other than messages.
+    /// Run one turn. It runs each stage for a burst of frames, and not all stages for each frame, as the NIC firmware of Fast
+    /// Messages does (Pakin et al., §4.2, figure 2b). `events` gets the events other than messages.
     pub fn turn<T: Transport + ?Sized>(
         &mut self,
         now: impl Fn() -> Time,
@@ -199,9 +200,9 @@ impl Engine {
         self.received
     }
 
-    /// The second half: give the transport its commands, send a burst, and ring one doorbell for all of it. Then read the clock and
-    /// do the deferred work, while the frames are on their way. A turn that received frames and has none to send leaves the deferred
-    /// work to the next turn, which probably has an answer to send.
+    /// The second half: pass commands to the transport, send a burst, and ring one doorbell for it. Then read the clock and do
+    /// the deferred work, while the NIC sends. A turn that received frames and has none to send postpones the deferred work,
+    /// because the next turn probably has an answer to send first.
     #[inline]
     pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
         if self.core.has_commands() {
@@ -227,8 +228,8 @@ impl Engine {
         sent
     }
 
-    /// The core has admitted a message. Hand the next frame to the transport now, unless it is full. If no other frame
-    /// waits, that is the message's frame, which is still in the nearest cache. It leaves with the next doorbell.
+    /// The core has admitted a message. Unless the transport is full, hand it the next frame now. If no other frame waits,
+    /// this is the message's frame, which is still in the L1 cache. It leaves with the next doorbell.
     #[inline]
     pub fn send_early<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.is_full {
@@ -280,11 +281,11 @@ impl Engine {
         if !self.pool.is_same_pool(pool) {
             self.pool = pool.clone();
         }
-        // Its NIC may have got another address.
+        // The transport's NIC may have a new address.
         let address = transport.caps().address;
         if self.core.config().address != address {
             self.core.set_address(now, address);
-            // The heartbeat has the address in it. Without a thread the old one stays.
+            // The heartbeat's frame has the old address, so start a new heartbeat. If no thread starts, the old one stays.
             if self.heartbeat.is_some() {
                 _ = self.start_heartbeat(transport.caps());
             }
@@ -325,12 +326,12 @@ impl Engine {
         }
     }
 
-    /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, and notify
-    /// each peer which of its messages have arrived. The wait for a silent peer ends after 13 ms.
-    /// A peer whose queue is full, because its handlers take long, gets the configured patience.
+    /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, which reports to
+    /// each peer which of its messages have arrived. The wait for a silent peer ends after 13 ms. A peer whose queue is full,
+    /// because its handlers take long, has the configured patience instead.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
         let patience = self.core.config().patience;
-        // Only what concerns addresses can fail.
+        // Only commands with an address can fail.
         _ = transport.control(Command::Leave(patience / 2));
         let until = now() + patience;
         self.turn_while(&now, until, transport, |core| core.kept_messages());
@@ -340,8 +341,8 @@ impl Engine {
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until `left` returns 0, or has not become smaller for [`SHUTDOWN_IDLE_LIMIT`]. Until `until`, that limit does not
-    /// count while there are frames to send.
+    /// Turn until `left` returns 0, or has not fallen for [`SHUTDOWN_IDLE_LIMIT`]. Before `until`, this limit is suspended
+    /// while there are frames to send.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
