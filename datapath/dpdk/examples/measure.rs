@@ -43,7 +43,7 @@ fn names(pair: &str) -> [DpdkOptions; 2] {
     })
 }
 
-/// Nanoseconds of CPU time for each of so many runs.
+/// The mean CPU time of a run, in nanoseconds.
 fn cost(count: usize, run: impl FnOnce()) -> f64 {
     let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every system has it"));
     let before = now();

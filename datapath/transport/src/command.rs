@@ -12,16 +12,17 @@ use crate::{Caps, Transport};
 /// A command of a node to its transport. A transport ignores a command that it has no use for.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
-    /// A flow id of this node is in use from now on, or no longer. Steering admits its frames, or drops them.
+    /// A flow id of this node is in use from now on, or was closed. Steering admits its frames, or drops them.
     Steer {
         /// The id.
         flow: Flow,
         /// Whether it is in use.
         open: bool,
     },
-    /// The first bytes of the rejects for a flow's requests. With it the XDP program bounces requests before the host sees them
-    /// ([`RxFull`](Command::RxFull)); on other transports the host rejects. It is valid until the flow closes, or the next template
-    /// replaces it. The node has verified its destination address, so the [gate](am_wire::gate) treats that as known from then on.
+    /// The first bytes of the rejects for a flow's requests. While the node is [full](Command::RxFull), the XDP program bounces
+    /// requests with it before the host sees them. On other transports the host rejects. A template is valid until the flow closes
+    /// or another template replaces it. The node has verified the template's destination address, so the [gate](am_wire::gate) treats
+    /// that address as known from then on.
     RejectTemplate {
         /// The flow of the requests.
         flow: Flow,
@@ -34,32 +35,33 @@ pub enum Command<'a> {
     RxCredit(usize),
     /// Frames to this address seem not to arrive. A transport with several paths changes to another.
     ReportLoss(Address),
-    /// The peer at this address is silent. A transport that knows whether its process lives reports [`Notice::PeerAlive`]. At
-    /// [`Address::BROADCAST`]: a peer is looked for. A transport that knows which processes are there reports each as
+    /// The peer at this address is silent. A transport that knows that the peer's process lives reports [`Notice::PeerAlive`]. With
+    /// [`Address::BROADCAST`], the node searches for a peer: the transport reports each process that it knows to live as
     /// [`Notice::StrangerAlive`].
     AskAlive(Address),
     /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
     /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
     BeforeSleep,
-    /// The node leaves. What it sends now is not sent again: a peer that takes nothing from its full queue gets this long before frames for
-    /// it are dropped, so that the others get theirs.
+    /// The node leaves, and sends its last frames. If the queue of a peer is full, frames to that peer are dropped after this time, so
+    /// that the other peers get theirs.
     Leave(Duration),
-    /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts reach
-    /// it from now on, and so does discovery. A repetition changes nothing. The transport may allocate, because this command comes at
+    /// A peer may be at this address, written as the [name](crate::Caps::name) of its transport: `udp:10.0.0.7:7000`. Broadcasts, and
+    /// so discovery, reach it from now on. A repetition changes nothing. The transport may allocate, because this command comes at
     /// set-up and not in each turn.
     AddPeer(&'a str),
-    /// No peer is at this address any more. Frames that still arrive from there count as an unknown host's. Removing an address
-    /// that was never added is no error.
+    /// No peer is at this address any more. Frames that still arrive from there count as frames of an unknown host. Removing an
+    /// address that was never added is no error.
     RemovePeer(&'a str),
-    /// Serve one more link address, for nodes behind this one: a switch in this process decides about their flows. Well-formed frames of
-    /// our EtherTypes to this address are handed over from now on, whatever their flow; control frames pass the [gate](am_wire::gate)
-    /// first. Frames may be sent with it as their source, and the peers' answers to them arrive. A group frame is handed over once, as
-    /// before. A repetition changes nothing. A transport serves at most [`AddressSet::MAX`] added addresses.
+    /// Serve one more link address, for nodes behind this one: a switch in this process decides about their flows. From now on,
+    /// well-formed frames of the network's EtherTypes to this address are handed over, whatever their flow; control frames pass the
+    /// [gate](am_wire::gate) first. Frames may be sent with it as their source, and the peers' answers to them arrive. A broadcast or
+    /// multicast frame is still handed over once. A repetition changes nothing. A transport serves at most [`AddressSet::MAX`] added
+    /// addresses.
     AddAddress(Address),
-    /// No longer serve an added address, and take back the queue that it was lent. Removing an address that was never added is no error.
+    /// No longer serve an added address, and revoke the queue that was lent to it. Removing an address that was never added is no error.
     RemoveAddress(Address),
-    /// Lend a queue of the device to the process of an added address: frames to it that arrive on the queue go there, and not through
-    /// this transport. An earlier queue of the address is taken back.
+    /// Lend a queue of the device to the process of an added address. Frames to the address that arrive on the queue go to that
+    /// process, and not through this transport. A queue that was lent to the address before is revoked.
     LendQueue {
         /// The address.
         to: Address,
@@ -68,14 +70,14 @@ pub enum Command<'a> {
     },
 }
 
-/// A queue of a device for another process, as descriptors. They are all that it needs, and it is gone when they are closed.
+/// A queue of a device for another process, as two descriptors. The process needs nothing else. Closing both ends the loan.
 #[derive(Debug)]
 pub struct LentQueue {
     /// The socket, bound to the queue.
     pub socket: OwnedFd,
     /// The memory of its frames.
     pub memory: OwnedFd,
-    /// Their shape.
+    /// The sizes of its memory and rings.
     pub shape: QueueShape,
 }
 
@@ -95,8 +97,8 @@ pub struct QueueShape {
 }
 
 impl Command<'_> {
-    /// The result of `control` on a transport without peer addresses, because its link decides which nodes are on it, and without
-    /// added addresses.
+    /// The result of `control` on a transport that has neither peer addresses (its link decides which nodes are on it) nor added
+    /// addresses.
     ///
     /// # Errors
     /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served,
@@ -175,7 +177,7 @@ pub enum PeerAddressError {
         transport: String,
         /// Why, and what to do.
         why: String,
-        /// Whether another attempt soon may succeed: a queue is in use that was not lent, and the kernel may still be releasing it.
+        /// Whether another attempt soon may succeed: a queue that was not lent is in use, and the kernel may still be releasing it.
         may_come: bool,
     },
 }
@@ -188,7 +190,7 @@ impl PeerAddressError {
         PeerAddressError::NotServed { transport: caps.name.clone(), address, why: why.into() }
     }
 
-    /// Check that an address can be added to those that a transport serves, and how many it serves already.
+    /// Check that a transport that serves these addresses can serve another one.
     ///
     /// # Errors
     /// [`PeerAddressError::NotServed`]: no node can have the address, or there is no room for it.
@@ -214,21 +216,21 @@ pub enum Notice<'a> {
     UnknownFlow(Flow),
     /// The peer at this address has ended. The operating system reports it, so no node on the link can forge it. Reported once.
     PeerGone(Address),
-    /// The process of the peer at this address is there, whether it sends anything or not. The operating system says so. It
-    /// answers [`Command::AskAlive`].
+    /// The process of the peer at this address lives, whether it sends anything or not. The operating system reports it. The
+    /// answer to [`Command::AskAlive`].
     PeerAlive(Address),
-    /// A process is there, and the node has not asked for it by its address: this one, or [`Address::BROADCAST`] where the transport
-    /// does not know it yet. If the node does not know it either, its program may be busy, and introduce itself later.
+    /// A process lives for which the node has not asked by address. [`Address::BROADCAST`] if the transport does not know its address
+    /// yet. If the node does not know the process either, its program may be busy, and send its first beacon later.
     StrangerAlive(Address),
     /// Frames to this address can take a new path. Reported once.
     NewPath(Address),
     /// Why no frame leaves or arrives now: the interface is down, the kernel refuses all frames, or the socket was closed. Reported
-    /// at each poll while it holds. Others may then send nothing by this transport, so it finds out itself when it is over, and asks
-    /// what it holds: an index or a name may be another's by then.
+    /// at each poll until the error is over. The node may send nothing meanwhile, so the transport must check by itself whether it is
+    /// over. It must check its own descriptors, because the interface's index or name may be another interface's by then.
     LinkError(&'a str),
 }
 
-/// A transport's knowledge of a peer, for reports.
+/// What a transport knows of a peer, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its address, written as the name of its transport, if that is more than the link address.

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Faults strike only sent frames; for both directions, wrap both ends. The faults of the nth frame depend only on the seed
-//! and on n, so a seed repeats a failure. A frame for which the transport has no room is not counted as sent: the next
-//! attempt, with this frame or another, has the same faults.
+//! and on n, so a seed repeats a failure. A frame for which the transport has no room does not count as sent: its faults
+//! strike the next attempt, with this frame or another.
 //!
-//! Copies and damaged frames are fresh frames of the transport's pool, because the sender may keep the frame that it sends.
-//! If the pool is empty, there is no copy, and a frame to be damaged is lost. Both are counted.
+//! Duplicates and damaged frames are fresh frames of the transport's pool, because the sender may keep the frame that it
+//! sends. If the pool is empty, there is no duplicate, and a frame to be damaged is lost. Both are counted.
 //!
 //! ```
 //! use am_transport::{Transport, faulty::{Faults, Faulty}, loopback};
@@ -39,14 +39,13 @@ pub struct Faults {
     pub drop: f64,
     /// The frame arrives twice.
     pub duplicate: f64,
-    /// Up to [`reorder_by`](Self::reorder_by) later frames overtake it.
+    /// Up to [`reorder_by`](Self::reorder_by) later frames overtake the frame.
     pub reorder: f64,
-    /// One to three of its bits flip. See [`check`](Self::check).
+    /// One to three bits of the frame flip. See [`check`](Self::check).
     pub corrupt: f64,
-    /// It waits for up to [`delay_by`](Self::delay_by) turns.
+    /// The frame waits for up to [`delay_by`](Self::delay_by) turns.
     pub delay: f64,
-    /// The most frames that overtake a reordered one. It waits no longer than
-    /// `delay_by` turns even if fewer are sent.
+    /// The most frames that overtake a reordered one. It waits at most `delay_by` turns, even if fewer frames are sent.
     pub reorder_by: u32,
     /// The most turns (calls of `flush`) that a frame waits. Turns, and not time, so that a test sees the same on every
     /// machine.
@@ -85,9 +84,9 @@ struct FrameFaults {
     drop: bool,
     corrupt: bool,
     duplicate: bool,
-    /// This many later frames overtake it.
+    /// This many later frames overtake the frame.
     reorder: Option<u32>,
-    /// It waits for this many turns, unless it is overtaken.
+    /// The frame waits for this many turns, unless later frames overtake it.
     delay: Option<u32>,
     /// The source of the bits that flip. It continues after the draws above.
     rng: SmallRng,
@@ -96,9 +95,9 @@ struct FrameFaults {
 impl FrameFaults {
     /// The faults of frame `number`.
     fn draw(faults: &Faults, number: u64) -> FrameFaults {
-        // The golden ratio in 64 bits keeps the streams of neighbouring seeds apart.
+        // Multiplying by the golden ratio in 64 bits gives neighbouring seeds different streams.
         let mut rng = SmallRng::seed_from_u64(faults.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // Every fault is drawn, whatever its probability, so one fault's probability does not change where others strike.
+        // Every fault is drawn, whatever its probability, so that one fault's probability does not change where others strike.
         let mut strikes = |probability: f64| rng.random::<f64>() < probability;
         let (drop, corrupt, duplicate) = (strikes(faults.drop), strikes(faults.corrupt), strikes(faults.duplicate));
         let (reorder, delay) = (strikes(faults.reorder), strikes(faults.delay));
@@ -108,7 +107,7 @@ impl FrameFaults {
         FrameFaults { drop, corrupt, duplicate, reorder, delay, rng }
     }
 
-    /// Flip one to three bits, all in one byte, so that none flips back.
+    /// Flip one to three different bits of one byte.
     fn damage(&self, bytes: &mut [u8]) {
         let mut rng = self.rng.clone();
         if bytes.is_empty() {

@@ -1,14 +1,14 @@
-//! What a forked child has instead of its parent's transport.
+//! The transport that a forked child has in place of its parent's.
 
 use am_ring::{Layout, Pool};
 
 use crate::{Caps, Command, Frame, Notice, PeerAddressError, Transport};
 use am_wire::Address;
 
-/// Nobody sends, so a few will do.
+/// The frames of its pool. Nobody sends, so a few are enough.
 const FRAMES: usize = 4;
 
-/// A transport that leads nowhere, and says so.
+/// A transport that drops every frame, and reports a link error.
 #[derive(Debug)]
 pub struct Forked {
     caps: Caps,
@@ -16,10 +16,10 @@ pub struct Forked {
 }
 
 impl Forked {
-    /// In place of the transport that is described so. `why` is the link error that it reports.
+    /// In place of the transport with these caps. `why` is the link error that it reports.
     pub fn new(parents: &Caps, why: &'static str) -> Forked {
         let layout = Layout { frames: FRAMES, stride: parents.max_frame.next_multiple_of(128), headroom: 0 };
-        // Without memory for four frames there is the parent's pool, whose frames are not used, because no connection is open.
+        // If there is no memory for four frames, take the parent's pool. No connection is open, so its frames are not used.
         let pool = Pool::heap(layout).unwrap_or_else(|_| parents.pool.clone());
         Forked { caps: Caps { pool, wake: None, out_of_band: None, ..parents.clone() }, why }
     }

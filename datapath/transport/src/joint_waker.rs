@@ -16,8 +16,8 @@ pub struct JointWaker {
 }
 
 impl JointWaker {
-    /// Join the descriptors of several transports. `None` if one of the transports has none: then a thread cannot wait for the
-    /// others either.
+    /// Join the descriptors of several transports. `None` if one of the transports has no descriptor: a thread that waited for the
+    /// others would miss its frames.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -36,7 +36,7 @@ impl JointWaker {
     pub fn watch(&self) -> io::Result<()> {
         for (number, fd) in self.fds.iter().enumerate() {
             match epoll::add(&self.epoll, fd, EventData::new_u64(number as u64), EventFlags::IN) {
-                // Watched already; or of a transport that is closed for the time being, in whose place is /dev/null.
+                // EXIST: watched already. PERM: the transport is closed for now, and /dev/null has its place.
                 Err(Errno::EXIST | Errno::PERM) => (),
                 result => result?,
             }
@@ -44,10 +44,10 @@ impl JointWaker {
         Ok(())
     }
 
-    /// Watch none of them until the next [`watch`](JointWaker::watch). While a socket is watched, each frame that arrives
-    /// there runs the epoll's callback, in the sender's system call or in the interrupt.
+    /// Watch no descriptor until the next [`watch`](JointWaker::watch). While a socket is watched, each arriving frame runs
+    /// epoll's callback, in the sender's system call or in the interrupt.
     pub fn unwatch(&self) {
-        // It fails only for a descriptor that is not watched.
+        // Fails only for a descriptor that is not watched.
         self.fds.iter().for_each(|fd| _ = epoll::delete(&self.epoll, fd));
     }
 }

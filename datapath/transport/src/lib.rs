@@ -1,5 +1,5 @@
-//! **The seam between the protocol and the devices**: a trait of eight calls, for a NIC or another carrier of frames. The protocol
-//! does not know what carries its frames, and a transport does not know what they mean.
+//! **The interface between the protocol and the devices**: a trait of eight calls, for a NIC or another carrier of frames. The
+//! protocol does not know what carries its frames, and a transport does not know what they mean.
 //!
 //! ```text
 //!      am_engine::turn                    one node, one thread
@@ -14,24 +14,23 @@
 //!   └────────────────────────────────────┘
 //! ```
 //!
-//! Whole Ethernet frames go through the seam, as [`Frame`]s from the transport's pool. A frame to send goes by reference: a transport
-//! that keeps the frame shares it. A received frame belongs to its receiver, which may keep it. So the pool bounds the memory of
-//! frames. Steering happens below the seam: a frame that [`am_wire::steer::steer`] does not send to this transport's socket is not
-//! handed over.
+//! Whole Ethernet frames go through this interface, as [`Frame`]s from the transport's pool. A frame to send goes by reference: a
+//! transport that keeps the frame shares it. A received frame belongs to its receiver, which may keep it. So the pool bounds the
+//! memory of frames. The transport steers: it hands over only frames that [`am_wire::steer::steer`] sends to its socket.
 //!
 //! # Promises
 //!
-//! | about | every transport | only if its caps say so |
+//! | about | every transport | only if its [`Caps`] say so |
 //! | --- | --- | --- |
 //! | calls | never block, never allocate after it is open, never panic because of a received frame | |
 //! | received frames | are unchanged, bit for bit | all arrive, once; they arrive in order |
 //! | dropped frames | are counted by reason | |
-//! | frames that it or its NIC holds | return to their pool when it is closed | |
+//! | frames that it or its NIC holds | are released to their pool when it is closed | |
 //!
 //! # Counters
 //!
-//! The name of a counter is `transport_event`, in lower case: `loopback_full`, `faulty_dropped`. A counter of frames that steering drops
-//! ends with the name of the [`am_wire::Reason`]: `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
+//! The name of a counter is that of the transport and that of the event: `loopback_full`, `faulty_dropped`. A counter of frames that
+//! steering drops ends with the name of the [`am_wire::Reason`]: `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
 //!
 //! # Read first
 //!
@@ -88,8 +87,8 @@ pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};
 pub use steering::Steering;
 
-/// Have the `Debug` of an error print its `Display`, so that `fn main() -> Result<(), OpenError>` and `unwrap` print what a user
-/// can read. All public errors of the crates that programs use do so.
+/// Make the `Debug` of an error print its `Display`, so that `fn main() -> Result<(), OpenError>` and `unwrap` print text for
+/// users. All public errors of the crates that programs use do so.
 #[macro_export]
 macro_rules! debug_as_display {
     ($error:ty) => {
@@ -106,8 +105,8 @@ macro_rules! debug_as_display {
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it
 /// never allocates after it is open. A wrapper forwards each call in one line of code.
 pub trait Transport {
-    /// Its description. It is fixed when the transport is opened, except for the mode and the pool of one that reopens itself,
-    /// and the address of one whose NIC gets another.
+    /// Its description. It is fixed when the transport is opened, with two exceptions. If the transport reopens itself, the mode and
+    /// the pool may change. If its NIC gets a new address, the address changes.
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived. Returns how many. Only frames that [`am_wire::steer::steer`] sends to this
@@ -117,17 +116,17 @@ pub trait Transport {
     /// Queue a whole frame, or copy it. Its Ethernet header is complete. `to` repeats the destination, for transports with other
     /// addresses. A transport that keeps the frame [shares](am_wire::Buffer::share) it.
     ///
-    /// False if there is no room before the next `flush`. Then the frame was not sent.
+    /// `false` if there is no room before the next `flush`. Then the frame was not sent.
     #[must_use = "a frame for which there was no room was not sent"]
     fn send(&mut self, to: Address, frame: &Frame) -> bool;
 
-    /// Ring the doorbell for all queued frames, and take back sent frames. The node calls it each turn, even with no frame queued.
+    /// Ring the doorbell for all queued frames, and reap sent frames. The node calls it each turn, even with no frame queued.
     fn flush(&mut self) {}
 
     /// Carry out a command of the node, such as opening a flow for steering. [`Steering::control`] does all that most transports need.
     ///
     /// # Errors
-    /// An address was refused: a peer's, or one to be served. All other commands succeed.
+    /// An address of a peer, or one to be served, is not possible. All other commands succeed.
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError>;
 
     /// Report notices to the node, which calls this about every millisecond. [`Steering::notices`] reports those of steering.
@@ -138,7 +137,8 @@ pub trait Transport {
         PeerInfo::default()
     }
 
-    /// The name and value of each of its counters. For reports, and not for every turn: it may make system calls and allocate.
+    /// The name and value of each of its counters. It may make system calls and allocate, so call it for reports and not in each
+    /// turn.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
 }
 
@@ -157,28 +157,29 @@ pub struct Caps {
     pub reliable: bool,
     /// Whether frames arrive in the order in which they were sent.
     pub ordered: bool,
-    /// Whether a broadcast reaches each node that can send here, and the broadcasts of those nodes reach this one. Then
-    /// nodes discover each other without help.
+    /// Whether broadcasts reach each node that can send to this one, and the broadcasts of these nodes reach this one. Then
+    /// nodes discover each other without a list of peers.
     pub hears_all: bool,
     /// The memory of frames, to be sent and received.
     pub pool: Pool,
     /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
     /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
     pub wake: Option<Vec<Arc<Own>>>,
-    /// A second way to its peers, for heartbeats. `None` if it answers [`Command::AskAlive`].
+    /// A channel for heartbeats from another thread. `None` if the transport answers [`Command::AskAlive`].
     pub out_of_band: Option<Arc<dyn OutOfBand>>,
 }
 
-/// A way to the peers of a transport for another thread, while the node's own thread does not poll.
+/// A channel to the peers of a transport for another thread, while the node's own thread does not poll.
 pub trait OutOfBand: fmt::Debug + Send + Sync {
-    /// Broadcasts will be this frame. A carrier outside of the process can then send it while the process is stopped.
+    /// The frame that [`broadcast`](OutOfBand::broadcast) will get. A daemon that carries the frames can send it while this process
+    /// is stopped.
     fn announce(&self, _frame: &[u8]) {}
 
     /// Send this broadcast frame to each peer that can be reached now. It may be lost. Returns whether it was sent.
     fn broadcast(&self, frame: &[u8]) -> bool;
 }
 
-/// Forward each call to what a pointer leads to.
+/// Forward each call to the transport behind a pointer.
 macro_rules! forward {
     () => {
         fn caps(&self) -> &Caps {

@@ -9,12 +9,12 @@
 //!                                                              each end to each other
 //! ```
 //!
-//! No frame is copied: the receiver gets the sender's frame, or a share of it if the sender keeps one. The frame returns to
-//! the sender's pool when both have dropped it. Arriving frames are steered as by the XDP program. No frame is lost or
-//! reordered. A full queue takes no frame.
+//! No frame is copied: the receiver gets the sender's frame, or shares it if the sender keeps it. The frame is released to the
+//! sender's pool when both have dropped it. Arriving frames are steered as by the XDP program. No frame is lost or reordered. When a
+//! queue is full, `send` returns `false`.
 //!
-//! The ends are made together, as [`Plug`]s. Each is opened on the thread that uses it, because its pool stays there. An end that was
-//! opened with [`Plug::open_with`] can be opened again when it was dropped.
+//! All ends are made together, as [`Plug`]s. Each is opened on the thread that uses it, because its pool stays on that thread. An end
+//! that was opened with [`Plug::open_with`] can be opened again after it was dropped.
 //!
 //! ```
 //! use am_transport::{Transport, loopback};
@@ -45,7 +45,7 @@ pub struct LoopbackOptions {
     pub frames: usize,
     /// The longest frame, in bytes from the destination address on.
     pub max_frame: usize,
-    /// The most frames on their way from one end to one other, rounded up to a power of two.
+    /// The most frames in the queue from one end to another, rounded up to a power of two.
     pub queue: usize,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
@@ -108,8 +108,8 @@ impl Plug {
         self.open_with(|_| ())
     }
 
-    /// The same, and `home` gets the plug back when the end is dropped, or cannot be opened. Frames that arrive meanwhile are lost, as
-    /// on an unplugged cable.
+    /// As [`open`](Self::open). When the end is dropped or cannot be opened, `home` gets the plug back. Frames that are sent to it
+    /// meanwhile are lost, as on an unplugged cable.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -149,13 +149,13 @@ impl Plug {
     }
 }
 
-/// What the two ends of a queue share. Processors fetch lines of the cache in pairs.
+/// What the two ends of a queue share. It has two cache lines to itself, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shown {
-    /// How many frames the doorbell has shown to the receiver, ever.
+    /// How many frames the doorbell has shown to the receiver in all.
     count: AtomicUsize,
-    /// The receiver was open, and is not. The sender reads it for each frame, so it is on its line.
+    /// The receiver was open, and was closed. The sender reads this for each frame.
     is_unplugged: AtomicBool,
 }
 
@@ -166,7 +166,7 @@ struct Outlet {
     to: Address,
     queue: Producer<Frame>,
     sent: usize,
-    /// What `shown` is: an idle flush looks no further.
+    /// The value of `shown.count`. With this copy, an idle flush does not touch the shared line.
     rung: usize,
     shown: Arc<Shown>,
 }
@@ -220,7 +220,7 @@ impl Inlet {
         self.shown.count.load(Acquire).wrapping_sub(self.taken)
     }
 
-    /// From now on frames arrive, and no earlier ones but a few that were on their way.
+    /// From now on frames arrive. Those that were queued before are dropped.
     fn plug(&mut self) {
         if self.shown.is_unplugged.load(Relaxed) {
             self.discard();
@@ -228,7 +228,7 @@ impl Inlet {
         }
     }
 
-    /// From now on frames are lost. Those that were not taken go home, and do not wait for the sender's end.
+    /// From now on frames are lost. Queued frames are released to their pool at once.
     fn unplug(&mut self) {
         self.shown.is_unplugged.store(true, Relaxed);
         self.discard();
@@ -254,7 +254,7 @@ impl Drop for Inlet {
     }
 }
 
-/// One end of the wire, open. What each frame needs comes first, on two lines of the cache.
+/// An open end of the wire. The fields that each frame needs come first, on two cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Loopback {
@@ -267,13 +267,13 @@ pub struct Loopback {
     max_frame: usize,
     count: Count,
     steering: Steering,
-    /// Silent ends that are open, to be reported: a bit for each of the first 64.
+    /// Answers to [`Command::AskAlive`] that wait for the next poll: a bit for each of the first 64 ends.
     alive: u64,
     home: Option<Home>,
     caps: Caps,
 }
 
-/// Gives the plug back, with these queues.
+/// Takes the plug back, with these queues.
 struct Home(Box<dyn FnOnce(Vec<Outlet>, Vec<Inlet>)>);
 
 impl fmt::Debug for Home {

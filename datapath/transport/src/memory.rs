@@ -1,10 +1,10 @@
-//! A check that there is memory for a pool, before it is allocated. A system that overcommits kills some process later,
-//! when the pages are touched, and that need not be this one.
+//! A check that there is memory for a pool, before it is allocated. A system that overcommits would grant the allocation, and
+//! kill a process, perhaps another one, when the pages are touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A pool is larger than the memory that is left. The caller adds which of its settings makes the pool smaller.
+/// A pool is larger than the free memory. The caller adds which of its settings makes the pool smaller.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB{}",
@@ -17,23 +17,23 @@ pub struct NoMemory {
     pub stride: usize,
     /// Bytes of the pool.
     pub bytes: u64,
-    /// Bytes that are left.
+    /// Bytes of free memory.
     pub free: u64,
-    /// The limit of the process that leaves no more, as `ulimit` has it: `v` of the address space, `d` of the data.
+    /// The process limit that leaves no more, by its letter in `ulimit`: `v` for the address space, `d` for the data.
     pub limit: Option<char>,
 }
 
 crate::debug_as_display!(NoMemory);
 
-/// Address space and data for everything else that a node needs when it is opened: tables of frames and messages, rings, a thread.
-/// An allocation that fails there would end the process.
+/// Address space and data for everything else that a node allocates when it is opened: tables of frames and messages, rings, a
+/// thread. If one of these allocations failed, the process would abort.
 const ADDRESS_SPACE_RESERVE: u64 = 24 << 20;
 const DATA_RESERVE: u64 = 8 << 20;
 
 /// Check that there is memory for this many frames of this many bytes.
 ///
 /// # Errors
-/// There is less. If the system does not report how much is left, the check passes.
+/// There is less free memory. If the system does not report it, the check passes.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     Ok(())
 }
 
-/// What this limit leaves to this process, if it has that limit.
+/// The bytes that this process may still use under this limit. `None` without such a limit.
 fn limit_left(limits: &str, limit: &str, status: &str, use_of: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix(limit))?;
     // Without a limit the word is "unlimited", which is no number.

@@ -20,12 +20,12 @@ pub struct Steering {
     dropped: [u64; Reason::ALL.len()],
     /// The flow of the last frame that was dropped because its flow is unknown.
     unknown_flow: Option<Flow>,
-    /// Every frame that arrives was sent to this node's socket address.
-    to_this_place: bool,
+    /// Every frame that arrives was sent to this node's socket address. A frame for another link address is for an earlier run.
+    has_socket_address: bool,
     /// The gate for control frames, and the start of its clock.
     gate: Option<(Box<Gate>, Instant)>,
-    /// Control frames that the gate refused: malformed ones, and those over the limit.
-    refused: [u64; 2],
+    /// Control frames that the gate dropped: malformed ones, and those over the limit.
+    gate_dropped: [u64; 2],
 }
 
 /// The socket's index, and the table's entry for its flows.
@@ -37,7 +37,15 @@ impl Steering {
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(SteeringTable { node_socket: SOCKET, ..SteeringTable::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
-        Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
+        Steering {
+            table,
+            passed,
+            dropped,
+            unknown_flow: None,
+            has_socket_address: false,
+            gate: None,
+            gate_dropped: [0; 2],
+        }
     }
 
     /// Steering with the [gate](am_wire::gate) for control frames, as the XDP program has it, for links on which
@@ -49,7 +57,7 @@ impl Steering {
     /// Steering with the gate, for a socket with an address of its own, whose link address changes with each run. A frame that is not for
     /// `own` is for an earlier run of this node. It is reported as a frame for an unknown flow, so its sender learns of this run.
     pub fn at_a_place(ethertype: EtherType, own: Address) -> Steering {
-        Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
+        Steering { has_socket_address: true, ..Steering::gated(ethertype, own) }
     }
 
     /// Whether a received frame is for this node, or for an added address. If not, it is counted.
@@ -58,8 +66,8 @@ impl Steering {
         self.admits_from(frame, |_| ())
     }
 
-    /// As [`admits`](Steering::admits), for a transport that learns where its peers' addresses are: `claimed` gets the source of an
-    /// admitted control frame, if that is the address of a node. A peer may send from several addresses.
+    /// As [`admits`](Steering::admits), for a transport that learns the socket addresses of its peers: `claimed` gets the source link
+    /// address of an admitted control frame, if a node can have it. One peer may send from several link addresses.
     #[inline]
     pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
@@ -84,13 +92,13 @@ impl Steering {
         let Some((gate, start)) = &mut self.gate else { return true };
         let passed = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64);
         if let Err(why) = passed {
-            self.refused[why as usize] += 1;
+            self.gate_dropped[why as usize] += 1;
         }
         passed.is_ok()
     }
 
-    /// The source address of a frame in `plain` framing. In other framings, and in frames of this transport's own, it says nothing about a
-    /// peer.
+    /// The source address of a frame in `plain` framing. In other framings the source is part of the header, and a frame from an
+    /// address of this transport has no peer.
     #[cold]
     fn claimed_address(&self, frame: &[u8]) -> Option<Address> {
         let [.., a, b, c, d, e, f, t0, t1] = *frame.first_chunk::<ETHERNET_HEADER>()?;
@@ -108,7 +116,7 @@ impl Steering {
     #[cold]
     fn pass(&mut self, why: PassReason) {
         self.passed[why as usize] += 1;
-        if self.to_this_place && matches!(why, PassReason::OtherHost) {
+        if self.has_socket_address && matches!(why, PassReason::OtherHost) {
             self.unknown_flow = self.unknown_flow.or(Some(Flow::NODE));
         }
     }
@@ -123,8 +131,8 @@ impl Steering {
         }
     }
 
-    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close, addresses are
-    /// added and removed, and the gate knows an address that a reject template leads to.
+    /// [`Transport::control`](crate::Transport::control) of a transport without peer addresses: flows open and close, addresses are
+    /// added and removed, and the gate learns the destination of each reject template.
     ///
     /// # Errors
     /// See [`Command::without_peers`].
@@ -142,7 +150,7 @@ impl Steering {
         Ok(())
     }
 
-    /// As [`Transport::poll_notices`](crate::Transport::poll_notices): an unknown flow.
+    /// [`Transport::poll_notices`](crate::Transport::poll_notices): reports an unknown flow.
     pub fn notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.unknown_flow.take().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
     }
@@ -155,8 +163,8 @@ impl Steering {
             each(name, self.dropped[reason as usize]);
         }
         if self.gate.is_some() {
-            each("steer_drop_senseless_control", self.refused[GateError::Malformed as usize]);
-            each("steer_drop_control_over_limit", self.refused[GateError::OverLimit as usize]);
+            each("steer_drop_senseless_control", self.gate_dropped[GateError::Malformed as usize]);
+            each("steer_drop_control_over_limit", self.gate_dropped[GateError::OverLimit as usize]);
         }
     }
 }

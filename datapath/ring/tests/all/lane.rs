@@ -175,7 +175,7 @@ fn nonsense_is_refused_and_the_sender_begins_again() {
         assert!(!receiver.accept(PAIR));
         assert!(sender.needs_offer());
         sender.offer(PAIR);
-        assert!(!sender.needs_offer(), "that was told of");
+        assert!(!sender.needs_offer(), "that was announced");
         sender.push(&frame(2, 60)).unwrap();
         sender.publish();
         assert!(receiver.accept(PAIR));

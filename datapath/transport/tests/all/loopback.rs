@@ -170,7 +170,7 @@ fn dropped_frames_do_not_count_against_the_budget() {
     assert_eq!(right.receive(1, &mut |frame| arrived.push(number(&frame))), 1);
     assert_eq!(arrived, [1]);
     assert_eq!(counter(&right, "steer_drop_unknown_flow"), 100);
-    assert!([(); 2].map(|()| right.unknown_flow().is_some()) == [true, false], "their flow is told once");
+    assert!([(); 2].map(|()| right.unknown_flow().is_some()) == [true, false], "their flow is reported once");
     assert_eq!((counter(&left, "loopback_sent"), counter(&right, "loopback_received")), (101, 1));
 }
 

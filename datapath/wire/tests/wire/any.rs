@@ -19,7 +19,7 @@ const SPACE: usize = 9_100;
 /// What is in the memory before a frame is written: the tests look for it afterwards.
 pub(crate) const STALE: u8 = 0xa5;
 
-/// All that [`frame::emit`] is told.
+/// All arguments of [`frame::emit`].
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) framing: Framing,

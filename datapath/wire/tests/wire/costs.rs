@@ -42,8 +42,8 @@ fn the_smallest_frame_holds_46_38_or_34_bytes() {
     }
 }
 
-/// Acknowledgements ride for free on bodies of up to so many bytes: all four
-/// words in `bare`, three in the others.
+/// A piggybacked acknowledgement adds no bytes to a frame whose body is no longer than this: all four
+/// words in `bare`, three in the other framings.
 #[test]
 fn the_trailer_has_room_beside_37_29_or_25_bytes() {
     for (framing, most) in [(Framing::Bare, 37), (Framing::Split, 29), (Framing::Plain, 25)] {
