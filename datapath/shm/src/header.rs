@@ -5,10 +5,10 @@
 //!     16  members, frame, granule
 //!    512  changes                 grows when a member joins or leaves
 //!   1024  member 0: generation    0 while there is none
-//!   1028            left          when it was last given up, in milliseconds of the system's clock
+//!   1028            left          when its last owner left, in milliseconds of the system's clock
 //!   1088            asleep        1: write to its FIFO after sending
 //!   1152  member 1 …
-//!   9216  holds                   for each member, the numbers whose lanes it reads
+//!   9216  holds                   for each member, the member numbers whose lanes it still reads
 //! ```
 //!
 //! Behind the header, at multiples of the granule, is a lane from each member to each other. A lane has memory only
@@ -61,8 +61,8 @@ impl Geometry {
         (HOLDS_OFFSET + Holds::bytes(MAX_MEMBERS)).next_multiple_of(self.granule)
     }
 
-    /// How many numbers there are for the members. The lanes of a number stay its last owner's until they were read to their end. As many
-    /// members as may live at a time find a number nevertheless, while one of them reads nothing.
+    /// How many member numbers there are: twice as many as members. A number that was left is not free until all other members have read
+    /// its lanes to the end. So even while one member reads nothing, there are enough numbers.
     pub(crate) fn numbers(&self) -> usize {
         (2 * self.members).min(MAX_MEMBERS)
     }
@@ -87,7 +87,7 @@ impl Geometry {
     }
 }
 
-/// Read a file's header. `None` if there is none yet: the file is empty, or a segment that is not finished.
+/// Read a file's header. `None` if there is none yet: the file is empty, or its magic number is not written yet.
 ///
 /// # Errors
 /// [`ShmOpenError::Foreign`], [`ShmOpenError::Version`], [`ShmOpenError::Broken`], and errors of the system.
@@ -136,7 +136,7 @@ impl Header {
         Header { words, holds }
     }
 
-    /// Write the header. The magic number comes last: without it there is no segment.
+    /// Write the header. The magic number comes last, because readers take a file without it for unfinished.
     pub(crate) fn write(&self, geometry: &Geometry) {
         let Geometry { members, frame, granule, .. } = *geometry;
         for (nth, number) in [members, frame, granule].into_iter().enumerate() {
@@ -168,12 +168,12 @@ impl Header {
         Duration::from_millis(milliseconds().wrapping_sub(left).into())
     }
 
-    /// A member joined or left: have all members read the list.
+    /// A member joined or left: make all members read the list again.
     pub(crate) fn notify_members(&self) {
         self.changes().fetch_add(1, Release);
     }
 
-    /// Remove a member, unless another one has its number already.
+    /// Remove a member from the list, unless another one has its number already.
     pub(crate) fn remove_member(&self, member: usize, birth: u32) {
         if self.generation(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
             self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES + LEFT_OFFSET).store(milliseconds(), Relaxed);

@@ -1,7 +1,8 @@
-//! Keeps the locks of a member until its process ends, and not until its children do.
+//! Keeps the locks of a member until its process ends. Its children do not keep them.
 //!
-//! A lock on a file belongs to the open file, which a forked child shares: it would keep a killed member alive. So the locks are taken
-//! on open files without a descriptor. Each is kept open by a mapping alone, and a child does not get that mapping (`MADV_DONTFORK`).
+//! A lock belongs to the open file description, which a forked child shares: a killed member with a living child would seem to live. So
+//! the descriptor of each locked file is closed, and only a mapping keeps the file open. A child does not get that mapping
+//! (`MADV_DONTFORK`).
 
 use std::fs::File;
 
@@ -16,7 +17,7 @@ use crate::locks;
 use crate::map::Mapping;
 use crate::segment_path::SegmentPath;
 
-/// File systems whose mappings keep the very file that was opened. A mapping on an `overlay` keeps another one.
+/// File systems on which a mapping keeps the opened file, and so its locks. On `overlay` it keeps the file of the lower layer.
 const KEEPS_FILE: [FsType; 5] = [TMPFS_MAGIC, HUGETLBFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC];
 
 /// An open file with locks.
@@ -25,7 +26,7 @@ enum Holder {
     Mapping {
         _mapping: Mapping,
     },
-    /// Where there is no such mapping. Children of the process keep these locks.
+    /// On other file systems. Children of the process keep these locks.
     Descriptor {
         _file: Own<File>,
     },
@@ -49,9 +50,9 @@ pub(crate) struct MemberLocks {
 }
 
 impl MemberLocks {
-    /// Take over the locks of a member that has claimed its number on this file, and that no other member knows yet. The segment is
-    /// mapped from the same open file, and a child has that mapping. Returns the locks, and another open file, to ask for those
-    /// of others. `None`: another process has taken the number meanwhile.
+    /// Move the locks of a member that is not announced yet away from `claimed`, because the segment is mapped from that open file and
+    /// children inherit the mapping. Returns the locks, and another open file for queries about the locks of others. `None` if another
+    /// process took the number meanwhile.
     pub(crate) fn take_over(
         claimed: &File,
         place: &SegmentPath,
@@ -74,12 +75,12 @@ impl MemberLocks {
         Ok(Some((MemberLocks { number, generation }, for_questions)))
     }
 
-    /// End the generation, so that the other members see this one leave. The number stays taken for now.
+    /// Release the lock of the generation, so that the other members see this one leave. The number stays taken for now.
     pub(crate) fn end_generation(&mut self) {
         self.generation = None;
     }
 
-    /// The number is free from now on.
+    /// Release both locks: the number is free from now on.
     pub(crate) fn end(&mut self) {
         (self.generation, self.number) = (None, None);
     }

@@ -1,5 +1,5 @@
-//! Joining and leaving a segment, and removing segments that have no member left. All of it happens under a lock, in one
-//! process at a time.
+//! Joining and leaving a segment, and removing segments that have no member left. A process does all this while it has the
+//! join lock.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -21,9 +21,9 @@ use crate::map::{MappedFile, SegmentPages};
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
 use crate::segment_path::SegmentPath;
 
-/// How long the last frames of a member that has ended are kept for members that read nothing, if its number is needed.
+/// If a number is needed, the unread frames of its last owner are kept for this time.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// The pause between two looks for a number whose lanes were read.
+/// The pause between two searches for a number whose lanes were read.
 const UNREAD_PAUSE: Duration = Duration::from_millis(2);
 
 /// Membership in a segment; dropping it leaves.
@@ -34,7 +34,7 @@ pub(crate) struct Membership {
     pub(crate) geometry: Geometry,
     pub(crate) pages: SegmentPages,
     pub(crate) place: SegmentPath,
-    /// Our member number. The generation distinguishes us from earlier members with this number.
+    /// This process's member number. The generation distinguishes it from earlier members with this number.
     pub(crate) member: usize,
     pub(crate) generation: u32,
     pub(crate) owner: Owner,
@@ -43,7 +43,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Join the segment, or make it. Other members do not see us before [`announce`](Self::announce).
+    /// Join the segment, or make it. Other members do not see this one before [`announce`](Self::announce).
     pub(crate) fn join(options: &ShmOptions) -> Result<Membership, ShmOpenError> {
         let owner = Owner::new().map_err(system("no memory"))?;
         let (place, begin) = (SegmentPath::new(&options.dir, &options.name)?, Instant::now());
@@ -89,8 +89,8 @@ impl Membership {
         locks::is_generation_alive(&self.file, member, generation)
     }
 
-    /// Whether this member exists, with memory for the lanes between it and us. The list of members may be forged, and
-    /// the kernel kills a process that touches a page without memory.
+    /// Whether this member lives, and there is memory for the lanes between it and this one. Both are checked because the
+    /// list of members may be forged, and the kernel kills a process that touches a page without memory.
     pub(crate) fn is_reachable(&self, member: usize, generation: u32) -> bool {
         let lanes = self.geometry.lanes_between(self.member, member);
         self.is_alive(member, generation)
@@ -109,7 +109,7 @@ impl Membership {
     }
 }
 
-/// A number was claimed in vain: no member has it.
+/// Undo the claim of a number after an error.
 fn drop_claim(place: &SegmentPath, file: &File) {
     locks::release_all(file);
     // If the lock cannot be taken, the next process that joins cleans up.
@@ -125,7 +125,7 @@ impl Drop for Membership {
         }
         self.locks.end_generation();
         self.header.remove_member(self.member, self.generation);
-        // The program has closed the descriptors by which this one could clean up. The next process that joins does it.
+        // If the program has closed our descriptors, the next process that joins cleans up.
         if self.file.is_lost() || self.place.is_lost() {
             return;
         }
@@ -145,12 +145,12 @@ struct Segment<'a> {
     living: &'a [usize],
 }
 
-/// What an attempt to join has come to.
+/// The outcome of an attempt to join.
 enum Outcome {
     Joined(Joined),
     /// The last member has left and removed the file meanwhile.
     Removed,
-    /// Each free number has lanes that are not read to their end, and has not been free for [`LONGEST_WAIT`].
+    /// The lanes of each free number have unread frames, and none has been free for [`LONGEST_WAIT`].
     Unread,
 }
 
@@ -187,7 +187,7 @@ impl Attempt<'_> {
         joined.map(|joined| joined.map_or(Outcome::Unread, Outcome::Joined))
     }
 
-    /// `None`: see [`Outcome::Unread`].
+    /// `None` means [`Outcome::Unread`].
     fn join(&self) -> Result<Option<Joined>, ShmOpenError> {
         let living: Vec<usize> = (0..MAX_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
         let pages = SegmentPages::of(self.file);
@@ -215,10 +215,10 @@ impl Attempt<'_> {
         let Some(member) = self.claim_number(&segment)? else { return Ok(None) };
         header.holds.release_all(member);
         for other in (0..geometry.numbers()).filter(|other| *other != member && !living.contains(other)) {
-            // Killed members are still in the list.
+            // A killed member did not remove itself from the list.
             header.remove_member(other, header.generation(other).load(Relaxed));
         }
-        // Different each time, so that other members can distinguish us from an earlier member with this number.
+        // Random, so that other members can distinguish this one from an earlier member with this number.
         let generation = locks::random_nonzero();
         Ok(Some(Joined { header, mapped, geometry, pages, member, generation }))
     }
@@ -231,7 +231,7 @@ impl Attempt<'_> {
             (self.options.members.unwrap_or(DEFAULT_MEMBERS), self.options.frame.unwrap_or(DEFAULT_FRAME));
         let geometry =
             Geometry::new(members, frame, pages.granule()).ok_or_else(|| self.broken("pages of this size"))?;
-        // The system ends a process that exceeds the limit.
+        // The kernel kills a process that exceeds the limit (SIGXFSZ).
         let (bytes, limit) =
             (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft));
         if bytes > limit {
@@ -244,8 +244,8 @@ impl Attempt<'_> {
         Ok(geometry)
     }
 
-    /// Claim the first free number whose lanes were read to their end. If there is none, or no memory for its lanes: the one that has been
-    /// free for longest, at least for [`LONGEST_WAIT`]. `None`: there is none yet.
+    /// Claim the first free number whose lanes were read to the end. If there is none, or no memory for its lanes, claim the number that
+    /// has been free for longest, if that is at least [`LONGEST_WAIT`]. `None` if no number can be claimed yet.
     fn claim_number(&self, segment: &Segment<'_>) -> Result<Option<usize>, ShmOpenError> {
         let (header, living) = (segment.header, segment.living);
         let free = (0..segment.geometry.numbers()).filter(|number| !living.contains(number));
@@ -275,7 +275,7 @@ impl Attempt<'_> {
             return Err(self.broken("a process takes member numbers without the lock for that"));
         }
         for other in segment.living {
-            // Now, because later there may be no memory, and the kernel kills a process that touches a page without.
+            // Allocate now, because later the kernel would kill a process that touches a page for which there is no memory.
             for lane in segment.geometry.lanes_between(number, *other) {
                 self.allocate(lane, segment.geometry.lane())?;
                 self.populate(segment.mapped, lane, segment.geometry.lane())?;
@@ -306,7 +306,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Check a setting that was asked for against the segment's.
+/// Check that a setting, if it was given, is that of the segment.
 fn check_setting(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), ShmOpenError> {
     match asked {
         Some(asked) if asked != has => Err(ShmOpenError::Conflict { setting, has, asked }),
@@ -314,7 +314,7 @@ fn check_setting(setting: &'static str, asked: Option<usize>, has: usize) -> Res
     }
 }
 
-/// Give up membership. If no other member is left, remove the segment and the FIFOs that killed members have left.
+/// Release the locks. If no other member is left, remove the segment, and the FIFOs of killed members.
 fn leave(place: &SegmentPath, file: &File) {
     locks::release_all(file);
     let others = (0..MAX_MEMBERS).any(|member| locks::is_alive(file, member));
@@ -324,8 +324,8 @@ fn leave(place: &SegmentPath, file: &File) {
     }
 }
 
-/// Remove abandoned segments of other names. A process that makes a segment does this. A segment that
-/// cannot be removed is left to the next process.
+/// Remove segments of other names that have no member. A process does this when it makes a segment. If one cannot be
+/// removed, the next process tries again.
 fn remove_abandoned(place: &SegmentPath) {
     let Ok(files) = std::fs::read_dir(place.dir()) else { return };
     for file in files.flatten() {
@@ -337,7 +337,7 @@ fn remove_abandoned(place: &SegmentPath) {
     }
 }
 
-/// Remove a segment if it is one of ours and has no member. Does not wait.
+/// Remove a file if it is a segment of this transport, and has no member. Does not wait.
 fn remove_if_abandoned(place: &SegmentPath) -> Option<()> {
     let file = place.open().ok()?;
     let _lock = JoinLock::try_acquire(&file).ok()??;

@@ -1,5 +1,5 @@
 //! **Shared memory between processes of one host.** All processes that open the same `shm:NAME` are on one link, as on
-//! a small switch. They may join and leave at any time.
+//! a small switch. Each of them is a *member* of the link. They may join and leave at any time.
 //!
 //! ```text
 //!   process A                    the segment: a file in /dev/shm                      process B
@@ -13,32 +13,32 @@
 //!     └── FIFO ◀── a sender writes a byte if the member's `asleep` is set ──▶ FIFO ───────────┘
 //! ```
 //!
-//! Each member has a lane to each other member, and is its only writer ([`am_ring::lane`]). So a receiver polls the
-//! cache line in which the next frame will be written, and a small frame is that one line. Bytes that other processes
-//! can change are not interpreted: frames are copied out first ([decision
+//! Each member has a lane to each other member, and is its only writer ([`am_ring::lane`]). A receiver polls the cache line
+//! into which the next frame will be written, and a small frame fits that line. A member copies each frame out before it
+//! reads the frame's content, because other processes can change bytes in the segment ([decision
 //! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
-//! The kernel shows which members live. Each member holds a lock on the file, and the kernel releases it when the
-//! process ends, however that happens, and whatever children it has (`locks.rs`, `holder.rs`). What it sent before is still received: its number, lanes and FIFO are another's
-//! when the other members have read the lanes. There are twice as many numbers as members, so that one member that reads nothing keeps
-//! none out. If no number is left all the same, the next process waits, and after 15 s takes the number that was left first.
-//! The last member that leaves removes the file. If all members were killed, the next process that opens the name
-//! makes a new file.
+//! The kernel shows which members live. Each member has a lock on the file, and the kernel releases the lock when the process
+//! ends, however it ends and whatever children it has (`locks.rs`, `holder.rs`). Frames that a member sent before its end are
+//! still received: a new member gets its number, lanes and FIFO only when all others have read its lanes. There are twice as
+//! many numbers as members, so that a member that reads nothing does not keep new ones out. If no number is free all the same,
+//! the next process waits, and after 15 s takes the number that was left first. The last member that leaves removes the file.
+//! If all members were killed, the next process that opens the name makes a new file.
 //!
 //! # Limits
 //!
 //! - A frame for a member that died is lost (`shm_lost_dead`). A live member that takes nothing from its full lane for
-//!   250 ms counts as stalled until it takes something. Meanwhile further frames for it are lost (`shm_lost_hung`); those in the lane
-//!   wait.
-//! - A process that may open the file may write anything into it, at any time. So it can destroy and forge frames. But
-//!   no member reads or writes outside the file, panics or hangs because of it. Such a process may also truncate the
-//!   file, and then the kernel kills members that touch the missing part (SIGBUS). So give access only to processes
-//!   that may kill yours anyway. The default is this user alone.
+//!   250 ms counts as stalled until it takes something. Meanwhile further frames for it are lost (`shm_lost_hung`); those in
+//!   the lane wait.
+//! - A process that may open the file may write anything into it, at any time. So it can destroy and forge frames, but it
+//!   makes no member access memory outside of the file, panic or hang. It may also truncate the file, and then the kernel
+//!   kills members that touch the missing part (SIGBUS). So give access only to processes that may kill yours anyway. By
+//!   default only processes of this user have access.
 //!
 //! # Read first
 //!
-//! [`ShmOptions`]; then `link.rs`, what a member is; `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process joins and leaves, and
-//! `waker.rs`, how it sleeps.
+//! [`ShmOptions`]; then `link.rs`, what a member is; `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process
+//! joins and leaves, and `waker.rs`, how it sleeps.
 //!
 //! ```
 //! use am_shm::ShmOptions;
@@ -50,7 +50,7 @@
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
 //! assert!(one.send(other.caps().address, &frame));
 //! one.flush();
-//! // Zeros are not a frame of ours, so steering does not admit them.
+//! // A frame of zeros has a foreign EtherType, so steering does not admit it.
 //! assert_eq!(other.receive(64, &mut |_| ()), 0);
 //! let mut foreign = 0;
 //! other.counters(&mut |name, value| if name == "steer_pass_foreign" { foreign = value });

@@ -1,5 +1,5 @@
-//! A member of a link, and what it knows of the others. The header counts changes of the list of members: it is read again when the
-//! count has changed.
+//! A member of a link, and its state about the others. The header counts the changes of the list of members, and a member reads the
+//! list again when that count has changed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
@@ -13,21 +13,21 @@ use crate::options::MAX_MEMBERS;
 use crate::peer::{Peer, address};
 use crate::waker::Waker;
 
-/// The interval at which this member asks the kernel whether each other one lives. A question takes a microsecond or less.
+/// How often this member asks the kernel which others live. A question takes a microsecond or less.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// One member of a link.
+/// This process's membership of a segment: the shm transport.
 #[derive(Debug)]
 pub struct Shm {
     pub(crate) caps: Caps,
     pub(crate) steering: Steering,
     pub(crate) membership: Membership,
     pub(crate) waker: Waker,
-    /// The other members, by number. Our own entry is not used.
+    /// The other members, by number. This member's own entry is not used.
     pub(crate) peers: Box<[Peer]>,
-    /// The numbers of the other members, and of those that have left but whose frames are not all received.
+    /// The numbers of the other members, and of those that have left but whose lanes have unread frames.
     pub(crate) present: Vec<usize>,
-    /// Addresses of nodes behind other members, and the member and its generation. Learned from control frames.
+    /// Addresses of nodes behind other members, each with the number and generation of that member. Learned from control frames.
     pub(crate) added_addresses: BTreeMap<Address, (usize, u32)>,
     /// The index of the lane that is read first.
     pub(crate) first_lane: usize,
@@ -41,9 +41,9 @@ pub struct Shm {
     pub(crate) departed: Vec<Address>,
     /// Silent peers whose process lives, until they are reported to the node.
     pub(crate) alive: Vec<Address>,
-    /// The node looks for a peer: report all members.
+    /// The node searches for a peer: report all members to it.
     pub(crate) strangers_wanted: bool,
-    /// How long a full lane is waited for.
+    /// How long a sender waits for a full lane.
     pub(crate) stall_timeout: Duration,
     pub(crate) last_check: Instant,
     pub(crate) counters: Counters,
@@ -76,7 +76,7 @@ impl Shm {
         }
     }
 
-    /// Whether the process at this address, or in front of it, is a member.
+    /// Whether the process at this address lives, or the process that serves this address.
     pub(crate) fn is_alive(&self, peer: Address) -> bool {
         let added = self.added_addresses.get(&peer).filter(|(member, birth)| self.peers[*member].is_run(*birth));
         let its = |at: &&Peer| at.has_address(peer) || added.is_some_and(|(member, _)| at.member == *member);
@@ -106,18 +106,19 @@ impl Shm {
         let header = &self.membership.header;
         self.seen_changes = header.changes().load(Acquire);
         if header.generation(self.membership.member).load(Relaxed) != self.membership.generation {
-            // Another process has overwritten it.
+            // Another process has overwritten this member's entry.
             header.generation(self.membership.member).store(self.membership.generation, Release);
             header.notify_members();
         }
-        // First who has joined, then who has left: a member that joined after another one had left is not seen without that.
+        // Read the joined members before those that left. In the other order, a member could be seen to join before its predecessor with
+        // the same number is seen to leave.
         let mut births = [0; MAX_MEMBERS];
         for (member, birth) in births.iter_mut().enumerate().take(self.peers.len()) {
             *birth = header.generation(member).load(Acquire);
         }
         for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
             let birth = header.generation(peer.member).load(Acquire);
-            // The entry of one that lives was overwritten by another process.
+            // If the member lives, another process has overwritten its entry.
             peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
             if peer.is_leaving && peer.has_nothing_left() {
                 peer.disconnect(&self.membership, &mut self.departed);
@@ -127,7 +128,7 @@ impl Shm {
         self.present.clear();
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
             let birth = births[peer.member];
-            // A newcomer may be the next run of a member whose last frames are still in its lane: those come first.
+            // A new member may be the next run of a node whose last frames are still in the lane of its earlier run. Those come first.
             let is_new = peer.generation == 0 && birth != 0 && !is_any_leaving;
             if is_new && self.membership.is_reachable(peer.member, birth) {
                 peer.connect(&self.membership, birth);

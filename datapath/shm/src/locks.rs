@@ -1,4 +1,4 @@
-//! Detects which members live, by file locks. The kernel releases a lock when its process ends, however that happens.
+//! Detects by file locks which members live. The kernel releases a lock when its process ends, however it ends.
 //!
 //! ```text
 //!   byte   JOIN_LOCK      JOIN_LOCK + 1   JOIN_LOCK + 2   …   GENERATIONS …    (far behind the end of the file)
@@ -7,11 +7,11 @@
 //!          or leaving
 //! ```
 //!
-//! So the kernel also knows the generation of each member, whatever others write into the segment. At `HOLDER` it
-//! shows which process holds the join lock.
+//! So a member's generation can be asked of the kernel, whatever other processes write into the segment. At `HOLDER` the
+//! length of a lock shows which process has the join lock.
 //!
-//! These are open file description locks. So two members of one process differ, and closing another descriptor of
-//! the file releases nothing. A forked child shares an open file: see `holder.rs` for why it does not share these.
+//! These are open file description locks. So two members of one process have different locks, and closing another
+//! descriptor of the file releases nothing. A forked child would share them; `holder.rs` prevents that.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,15 +25,15 @@ const GENERATIONS: libc::off_t = 1 << 41;
 /// Bytes for each member: more than any generation.
 const GENERATION_SPAN: libc::off_t = 1 << 33;
 
-/// The holder of the join lock locks a random number of bytes from here on. By it, waiting processes see that the
-/// holder has changed.
+/// The holder of the join lock locks a random number of bytes from here on. When this number changes, waiting processes
+/// know that the holder has changed.
 const HOLDER: libc::off_t = 1 << 60;
 
-/// How long one process may hold the join lock. Opening and closing take a few milliseconds, and some hundred on a
-/// busy machine.
+/// How long one process may have the join lock. Opening and closing take a few milliseconds, or some hundreds on a busy
+/// machine.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The shortest and the longest pause between two attempts. Many waiting processes that try often would slow down the
-/// holder.
+/// The shortest and the longest pause between two attempts. If many waiting processes tried often, they would slow down
+/// the holder.
 const RETRY_INTERVALS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
 
 fn lock(kind: libc::c_int, byte: libc::off_t, length: libc::off_t) -> libc::flock {
@@ -53,7 +53,7 @@ fn try_lock(file: &File, byte: libc::off_t) -> nix::Result<bool> {
     }
 }
 
-/// Unlock those of these bytes that are ours. Length 0 means all bytes from there on.
+/// Release this file's locks on these bytes. Length 0 means all bytes from there on.
 fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
     // Unlocking cannot fail on an open descriptor.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, byte, length)));
@@ -109,12 +109,12 @@ pub(crate) fn random_nonzero() -> u32 {
     RandomState::new().build_hasher().finish() as u32 | 1
 }
 
-/// Take the number of this member until the file is closed. False if it is taken.
+/// Take the number of this member until the file is closed. `false` if it is taken.
 pub(crate) fn claim_number(file: &File, member: usize) -> nix::Result<bool> {
     try_lock(file, JOIN_LOCK + 1 + member as libc::off_t)
 }
 
-/// Hold this generation of a member.
+/// Lock this generation of a member.
 pub(crate) fn lock_generation(file: &File, member: usize, generation: u32) -> nix::Result<()> {
     lock_range(file, generation_at(member), generation.into())
 }

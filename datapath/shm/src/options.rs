@@ -17,7 +17,7 @@ pub struct ShmOptions {
     /// The file's permissions, if this process makes it. A process that may open the file may join, and read and write
     /// everything in it.
     pub mode: u32,
-    /// Another user whose segments are trusted. Without it only this user's and root's are joined.
+    /// Another user whose segments are trusted. Segments of this user and of root always are.
     pub owner: Option<u32>,
     /// The longest frame, in bytes from the destination address on. `None`: the segment's value, or a default for a new
     /// one.
@@ -38,7 +38,7 @@ pub(crate) const MAX_MEMBERS: usize = 64;
 const FRAME_RANGE: std::ops::RangeInclusive<usize> = 1514..=65_536;
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 const MODE_RANGE: std::ops::RangeInclusive<u32> = 0o600..=0o777;
-/// The least size of a lane in bytes. Few enough to stay in the nearer caches.
+/// The smallest size of a lane in bytes. A lane of this size fits the L2 cache.
 const MIN_LANE_BYTES: usize = 256 * 1024;
 
 const EXAMPLE: &str = "room1";
@@ -130,7 +130,7 @@ impl ShmOptions {
     }
 }
 
-/// The shape of a lane for frames of this length. All members compute the same.
+/// The layout of a lane for frames of this length. Each member computes it from the segment's `frame`.
 pub(crate) fn shape(frame: usize) -> Option<LaneLayout> {
     if !FRAME_RANGE.contains(&frame) {
         return None;

@@ -1,4 +1,4 @@
-//! A member's state about another member: a lane to it, a lane from it, its FIFO.
+//! This member's state about another member: a lane to it, a lane from it, its FIFO.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,10 +10,10 @@ use am_wire::Address;
 
 use crate::join::Membership;
 
-/// A member whose lane is full and that takes nothing for this long counts as stalled. Frames for it are then lost, so
-/// that it does not hold up others.
+/// A member that takes nothing from its full lane for this long counts as stalled. Frames for it are then lost, so that it
+/// does not block those for others (head-of-line blocking).
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(250);
-/// The shortest time between two checks of whether its process lives.
+/// The shortest time between two checks of whether a member with a full lane lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Another member, or a free member number.
@@ -29,11 +29,11 @@ pub(crate) struct Peer {
     pub(crate) pair_from: Pair,
     /// Whether its lane was empty at the last receive.
     pub(crate) is_empty: bool,
-    /// It has left. Frames that it sent before are still received.
+    /// The member has left. Frames in its lane are still received.
     pub(crate) is_leaving: bool,
     /// Set while its lane is full.
     full_since: Option<FullLane>,
-    /// Its FIFO, opened when it is first needed.
+    /// The peer's FIFO, opened when it is first needed.
     pub(crate) waker: Option<Own<File>>,
     /// The name of its FIFO.
     pub(crate) waker_name: CString,
@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Wait,
     /// Drop: the member is dead.
     Dead,
-    /// Drop: the member lives, and takes nothing. What is in its lane stays there.
+    /// Drop: the member lives, and takes nothing. The frames in its lane stay there.
     Stalled,
 }
 
@@ -95,7 +95,7 @@ impl Peer {
         (self.is_leaving, self.full_since, self.waker) = (false, None, None);
     }
 
-    /// Whether all frames in its lane were received. An invalid record ends them.
+    /// Whether all frames in its lane were received. An invalid record counts as their end.
     pub(crate) fn has_nothing_left(&mut self) -> bool {
         let next = match self.from.peek() {
             Peeked::Closed if self.from.accept(self.pair_from) => self.from.peek(),
@@ -104,8 +104,8 @@ impl Peer {
         !matches!(next, Peeked::Frame(_))
     }
 
-    /// The member has left, and all that it sent was received. Another member may take its number and its lanes. The engine reads its
-    /// address from `departed`. If the engine never takes the addresses, the first ones are kept.
+    /// The member has left, and all its frames were received: another member may take its number and its lanes. `departed` gets its
+    /// address. If the node never reads `departed`, only the first addresses are kept.
     pub(crate) fn disconnect(&mut self, own: &Membership, departed: &mut Vec<Address>) {
         if departed.len() < departed.capacity() {
             departed.push(address(self.member, self.generation));
@@ -120,7 +120,7 @@ impl Peer {
         self.generation != 0 && !self.is_leaving
     }
 
-    /// Whether frames can be sent to this run of it.
+    /// Whether frames can be sent to it, and it has this generation.
     pub(crate) fn is_run(&self, generation: u32) -> bool {
         self.is_present() && self.generation == generation
     }
@@ -146,12 +146,12 @@ impl Peer {
         }
     }
 
-    /// Its lane counts as full from its next frame on only.
+    /// Start the stall time anew, with the next frame that finds its lane full.
     pub(crate) fn forget_full(&mut self) {
         self.full_since = None;
     }
 
-    /// Its lane has no room for a frame. Returns what to do with the frame.
+    /// The peer's lane has no room for a frame. Returns what to do with the frame.
     #[cold]
     pub(crate) fn on_full(&mut self, longest: Duration, is_alive: impl FnOnce() -> bool) -> Verdict {
         let now = Instant::now();

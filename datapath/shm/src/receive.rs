@@ -1,5 +1,5 @@
-//! The receive path. Each other member pushes frames into its lane to this one, and this member pops them into frames
-//! of its own pool. A lane is bounded by its size: when it is full, the sender waits, and after a while loses frames.
+//! The receive path. Each other member pushes frames into its lane to this one, and this member copies them into frames of
+//! its own pool. A lane is bounded by its size: when it is full, the sender waits, and after a while drops frames.
 
 use std::sync::atomic::{Ordering::*, fence};
 
@@ -9,14 +9,14 @@ use am_wire::{Address, AddressSet, Buffer};
 
 use crate::link::Shm;
 
-/// The most records that one call takes from a lane. A flood of frames that steering drops must not keep the thread
-/// here.
+/// The most records that one call takes from a lane. Otherwise a flood of frames that steering drops would keep the thread
+/// in this loop.
 const MAX_RECORDS_PER_LANE: usize = 256;
 
 /// A thread that spins checks lanes and members after this many empty receives in a row.
 const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 
-/// The most addresses of other members, beside those of their own, that frames are sent to. Frames to more are flooded.
+/// The most addresses behind other members that this one learns. Frames to further addresses are flooded.
 const MAX_ADDED_ADDRESSES: usize = 16 * AddressSet::MAX;
 
 /// The result of reading one record of a lane.
@@ -24,7 +24,7 @@ enum Step {
     Frame(Frame),
     /// A frame that steering dropped, or that was not whole.
     Dropped,
-    /// A new session has begun: read again.
+    /// The sender has begun a new session in this lane: read again.
     NewSession,
     Nothing,
 }
@@ -72,8 +72,8 @@ impl Shm {
 
     #[inline]
     fn receive_from_lane(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        // If the lane was empty, frames probably come one at a time. A second read would then cost as much as the
-        // frame's transfer.
+        // If the lane was empty, frames probably come one at a time. Reading the next line would then cost as much as the
+        // transfer of the frame.
         let waits = self.peers[member].is_empty;
         let mut taken = 0;
         for _ in 0..MAX_RECORDS_PER_LANE {
@@ -119,7 +119,7 @@ impl Shm {
         peer.is_empty = false;
         let is_whole = frame.space().and_then(|space| space.get_mut(..len)).is_some_and(|space| peer.from.take(space));
         frame.set_len(len);
-        // Steering reads our own copy, so no other process can change the bytes between the check and their use.
+        // Steering reads this member's copy, so no other process can change the bytes between the check and their use.
         let mut claimed = None;
         let is_ours = is_whole && self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
         if let Some(source) = claimed {
@@ -128,7 +128,7 @@ impl Shm {
         if is_ours { Step::Frame(frame) } else { Step::Dropped }
     }
 
-    /// A control frame from this address has arrived from a member, which may have several addresses.
+    /// A control frame from this address arrived in a member's lane. Several nodes may be behind one member.
     #[cold]
     fn learn_address(&mut self, source: Address, member: usize) {
         let generation = self.peers[member].generation;
@@ -146,7 +146,7 @@ impl Shm {
         }
     }
 
-    /// The lane is empty. If its member has left, it is done with.
+    /// The lane is empty. If its member has left, this ends the connection with it.
     #[inline]
     fn on_empty_lane(&mut self, member: usize) {
         let peer = &mut self.peers[member];
@@ -156,16 +156,16 @@ impl Shm {
         }
     }
 
-    /// All that a member sent before it left was received.
+    /// All frames of a member that left were received.
     #[cold]
     #[inline(never)]
     fn part_from(&mut self, member: usize) {
         self.peers[member].disconnect(&self.membership, &mut self.departed);
-        // This has the list read again before it is used.
+        // Make the next call read the list again.
         self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
     }
 
-    /// Nothing has arrived for long. Check the lanes and the members.
+    /// Nothing has arrived for a while. Check the lanes and the members.
     #[cold]
     fn check_lanes(&mut self) {
         for at in 0..self.present.len() {
@@ -175,7 +175,7 @@ impl Shm {
                 let _ = from.refuse();
                 self.counters.nonsense += 1;
             }
-            self.restart_if_refused(member);
+            self.restart_if_damaged(member);
         }
         self.refresh_members();
     }
@@ -185,7 +185,7 @@ impl Shm {
     pub(crate) fn before_sleep(&mut self) {
         self.check_lanes();
         let asleep = self.membership.header.asleep(self.membership.member);
-        // The member was woken for frames that steering dropped, and may go on sleeping.
+        // This member is still armed: it woke only for frames that steering dropped.
         if self.waker.is_armed && asleep.load(Relaxed) != 0 {
             return;
         }

@@ -1,7 +1,6 @@
 //! The files of a link: the segment, and a FIFO for each member.
 //!
-//! Each name ends in the kind of the file, and the number of a FIFO is a separate part of its name. So no two links
-//! share a file.
+//! The segment is `am-NAME.shm`, and the FIFO of a member is `am-NAME.NUMBER.wake`. So no two links share a file.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -52,7 +51,7 @@ impl SegmentPath {
         Ok(SegmentPath { dir: high(opened).into(), path, name: name.into(), file })
     }
 
-    /// The path of another link in the same directory; `None` for our own name, and for an invalid one.
+    /// The path of another link in the same directory. `None` for this link's own name, and for an invalid one.
     pub(crate) fn sibling(&self, name: &str) -> Option<SegmentPath> {
         (name != self.name).then(|| SegmentPath::new(&self.path, name).ok())?
     }
@@ -90,8 +89,8 @@ impl SegmentPath {
             match openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()) {
                 Err(Errno::ENOENT) => (),
                 opened => {
-                    // The owner can cut the file short, and so end all processes that map it. So it must be this user,
-                    // root, or a user that the options trust: anybody could have made the file first.
+                    // Anybody could have made the file first. Its owner can truncate it, and so kill all processes that
+                    // map it. So the owner must be this user, root, or the user that the options trust.
                     let file = self.check_opened(opened)?;
                     let owner = file.metadata().map_err(system("cannot read the segment's metadata"))?.uid();
                     let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
@@ -156,7 +155,7 @@ impl SegmentPath {
         if is_file { Ok(file) } else { Err(ShmOpenError::NoFile { path }) }
     }
 
-    /// Whether the name still refers to this file: it may have been removed while we waited for its lock.
+    /// Whether the name still refers to this file. It may have been removed while this process waited for its lock.
     pub(crate) fn refers_to(&self, file: &File) -> io::Result<bool> {
         let ours = file.metadata()?;
         match fstatat(&self.dir, self.file.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -168,7 +167,7 @@ impl SegmentPath {
 
     /// Remove the segment's file.
     pub(crate) fn remove(&self) {
-        // The next process tries again.
+        // On an error the next process tries again.
         let _ = unlinkat(&self.dir, self.file.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 

@@ -1,5 +1,5 @@
 //! The send path. This member pushes frames into its lane to another member, which pops them. A lane is bounded by its
-//! size. When it is full, a frame is refused; after a while without progress, frames are dropped and counted.
+//! size. When it is full, `send` returns `false`; after a while without progress, frames are dropped and counted.
 
 use std::sync::atomic::{Ordering::*, fence};
 
@@ -11,8 +11,8 @@ use crate::peer::Verdict;
 use crate::waker;
 
 impl Shm {
-    /// Send a frame to one member, or to all. False if it was sent to none for lack of room: then it can be sent again
-    /// without a duplicate.
+    /// Send a frame to one member, or to all. `false` if there was no room. Then no member got it, so sending it again makes
+    /// no duplicate.
     #[inline]
     pub(crate) fn send_frame(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
@@ -31,7 +31,7 @@ impl Shm {
         is_sent
     }
 
-    /// Send to a member that has just joined, to one by an address that it has added, or to all.
+    /// Send to a member that has just joined, to the member in front of this address, or to all.
     #[cold]
     fn push_to_new_or_all(&mut self, to: Address, bytes: &[u8]) -> bool {
         self.refresh_if_changed();
@@ -43,7 +43,7 @@ impl Shm {
         }
     }
 
-    /// Put a frame into one lane, or drop it if the member is dead or stalled. False if there is no room now.
+    /// Put a frame into one lane, or drop it if the member is dead or stalled. `false` if there is no room now.
     #[inline]
     fn push(&mut self, member: usize, bytes: &[u8]) -> bool {
         let peer = &mut self.peers[member];
@@ -56,7 +56,7 @@ impl Shm {
         true
     }
 
-    /// The lane is full. Returns whether a frame for it is dropped, and counts it then.
+    /// The lane is full. If its member is dead or stalled, count the frame as dropped and return `true`.
     #[cold]
     fn drop_if_stuck(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.membership);
@@ -101,20 +101,20 @@ impl Shm {
             return;
         }
         for_each_bit(published, |member| _ = self.peers[member].to.publish());
-        // Either this member sees that the other sleeps, or the other sees the frame: see `waker.rs`.
+        // Either this member sees that the receiver sleeps, or the receiver sees the frame: see `waker.rs`.
         fence(SeqCst);
         for_each_bit(published, |member| {
             let asleep = self.membership.header.asleep(member);
             if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
                 self.wake_member(member);
             }
-            self.restart_if_refused(member);
+            self.restart_if_damaged(member);
         });
     }
 
-    /// Restart a lane if its receiver has refused it, so that the next frame is not lost as well.
+    /// If the receiver has found its lane to be damaged, begin a new session, so that the next frame is not lost as well.
     #[inline]
-    pub(crate) fn restart_if_refused(&mut self, member: usize) {
+    pub(crate) fn restart_if_damaged(&mut self, member: usize) {
         let peer = &mut self.peers[member];
         if peer.to.needs_offer() && peer.is_present() {
             peer.to.offer(peer.pair_to);

@@ -1,7 +1,7 @@
-//! Wakes a sleeping member, by a FIFO for each.
+//! Wakes a sleeping member through its FIFO.
 //!
-//! A node that is about to sleep says so (`Command::BeforeSleep`). Then the member empties its FIFO and sets a word in the
-//! segment: it may be asleep. A sender reads that word. The first sender that finds it set clears it and writes to the FIFO.
+//! Before a node sleeps, it sends `Command::BeforeSleep`. Then the member empties its FIFO, and sets its word `asleep` in the
+//! segment. A sender reads that word. The first sender that finds it set clears it and writes to the FIFO.
 //!
 //! ```text
 //!   sender                        member
@@ -9,11 +9,11 @@
 //!   publish                       empty the FIFO
 //!   fence SeqCst                  store asleep = 1
 //!   load asleep, swap 0           fence SeqCst
-//!   if it was 1: write            look for frames once more: if there are none, it may sleep
+//!   if it was 1: write            read the lanes once more: sleep only if they are empty
 //! ```
 //!
-//! One of the two fences comes first. So either the sender sees the word, or the member sees the frame. If a sender
-//! dies between the swap and the write, or lies, the member sleeps for the longest time that it allows itself.
+//! One of the two fences comes first. So either the sender sees the word, or the member sees the frame. If a sender dies
+//! between the swap and the write, or never writes, the member sleeps for its longest sleep.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub(crate) struct Waker {
     pub(crate) is_armed: bool,
 }
 
-/// This many reads empty any FIFO.
+/// This many reads empty a FIFO of the default size, 64 KiB.
 const MAX_READS: usize = 17;
 
 impl Waker {
@@ -45,7 +45,7 @@ impl Waker {
     pub(crate) fn new(dir: &OwnedFd, name: &CStr, mode: u32) -> io::Result<Waker> {
         let made = match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => mkfifoat(dir, name, Mode::S_IRUSR | Mode::S_IWUSR).map(|()| true)?,
-            // A killed process of another user has left it. It serves as well as a new one.
+            // It is the FIFO of a killed process of another user, which cannot be removed. It serves as well as a new one.
             Err(Errno::EPERM | Errno::EACCES) => false,
             Err(why) => return Err(why.into()),
         };

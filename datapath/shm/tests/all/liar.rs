@@ -13,7 +13,7 @@ use am_transport::Transport;
 use am_wire::{Address, Buffer};
 use tempfile::tempdir;
 
-/// Write words anywhere until told to stop. Half of them where it hurts: headers, and the first lines of lanes.
+/// Write words anywhere until `stop` is set. Half of them go to the most critical places: headers, and the first lines of lanes.
 fn lie(file: &File, seed: u64, stop: &AtomicBool, told: &AtomicU64) {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ seed << 20;
     let mut next = || {

@@ -118,7 +118,7 @@ fn somebody(end: &mut Shm) -> Address {
     found.unwrap()
 }
 
-/// Pass so many frames through the echo of another, several at a time; they come back in order.
+/// Send `many` frames through the other process's echo, several at a time. They come back in order.
 fn talk(end: &mut Shm, many: u64) -> Address {
     let to = somebody(end);
     let (mut sent, mut heard) = (1, 1);

@@ -10,7 +10,7 @@ use am_shm::{ShmOpenError, ShmOptions};
 use tempfile::tempdir;
 
 const DIR: &str = "SHM_TEST_DIR";
-/// What the other user should be told; empty where it should get in.
+/// The error that the other user should get; empty if its access should succeed.
 const SAYS: &str = "SHM_TEST_SAYS";
 /// Nobody, on most systems; any that is not root will do.
 const OTHER: u32 = 65_534;
