@@ -1,5 +1,5 @@
-//! The program's side of an attachment: connect, ask, and map the region. After the daemon has ended, the same again, without
-//! blocking.
+//! The program's side of an attachment: connect, ask to attach, and map the region. After the daemon has ended, the program does
+//! this again without blocking.
 
 use std::io;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) struct Request {
 pub(crate) struct Attachment {
     pub(crate) socket: Arc<Own>,
     pub(crate) region: Region,
-    /// The program's own queue, until it is taken into use.
+    /// The queue that the daemon lent to the program, until it is used.
     pub(crate) queue: Option<Box<LentQueue>>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Attachment {
 pub(crate) enum Answer {
     /// The daemon has not answered yet.
     Waiting(Request),
-    /// It has.
+    /// The program is attached.
     Attached(Box<(Attachment, Welcome)>),
-    /// It will not: why.
+    /// The program is not attached: why.
     Failed(VnicOpenError),
 }
 
@@ -59,7 +59,7 @@ impl Request {
             let (ethertype, can_use_queue) = (options.ethertype, options.can_use_queue);
             let hello = Hello { version: VERSION, max_frame, ethertype, secret, can_use_queue };
             match socket::send_packet(&socket, &hello.to_bytes()) {
-                // It has closed the connection, and may have said why.
+                // The daemon has closed the connection. Its reason may wait in the socket.
                 Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(why),
                 _ => Ok(socket),
             }
@@ -109,14 +109,14 @@ impl Request {
                 Answer::Failed(why) => return Err(why),
             };
             let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            // A signal or a time-out only makes it look again.
+            // After a signal or a time-out the loop polls again.
             let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
         }
     }
 }
 
-/// Attach to a daemon. One that many programs ask at once has room in a moment. One that ends before it answers may be restarted: its
-/// successor is waited for.
+/// Attach to a daemon. If its backlog of connections is full, or if it ends before it answers, try again for a while: the backlog
+/// soon has room, and the daemon may be restarting.
 pub(crate) fn attach(options: &VnicOptions) -> Result<(Attachment, Welcome), VnicOpenError> {
     let start = Instant::now();
     let mut was_there = false;

@@ -1,4 +1,4 @@
-//! What a program's end counts.
+//! The counters of the program's end.
 
 /// Each counter has its field's name with `amd_` in front.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
-//! Peers that have ended, until the node is told.
+//! Peers that have ended, until the node is notified.
 //!
-//! The daemon says it on the socket, after it has put the peer's last frames into the lane. A node that heard it first would end the
-//! connections as unreachable, with a Close of each of them unread in the lane. So it is told when it has read what was in the lane then,
-//! however long its handlers take.
+//! The daemon reports the end of a peer on the socket, after it has put the peer's last frames into the lane. These may have a Close of
+//! each connection. If the node learned of the end first, it would end the connections as unreachable. So it is notified only when it has
+//! read the frames that were in the lane when the report arrived.
 
 use am_wire::Address;
 
-/// If the node never asks, the first ones are kept.
+/// The most departed peers. If the node never reads them, only the first ones are kept.
 const MAX_DEPARTED: usize = 256;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Departed(Vec<Peer>);
 #[derive(Debug)]
 struct Peer {
     address: Address,
-    /// The reader's position in the lane when the news came, and how many lines were unread.
+    /// The reader's position in the lane when the report arrived, and how many lines were unread then.
     read: u32,
     unread: u32,
 }
@@ -32,9 +32,9 @@ impl Departed {
         }
     }
 
-    /// Those of which the node is told now. `read`: the reader's position in the lane; `None`: there is nothing to read.
+    /// The peers to report to the node now. `read` is the reader's position in the lane, `None` if there is nothing to read.
     pub(crate) fn take(&mut self, read: Option<u32>) -> impl Iterator<Item = Address> {
-        // In a new session positions count from 0. Then all that was unread is gone.
+        // In a new session positions start at 0, and the unread frames are gone. The difference is large then, so the peer is due.
         let is_due = |peer: &Peer| read.is_none_or(|read| read.wrapping_sub(peer.read) >= peer.unread);
         let count = self.0.iter().position(|peer| !is_due(peer)).unwrap_or(self.0.len());
         self.0.drain(..count).map(|peer| peer.address)

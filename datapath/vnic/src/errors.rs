@@ -162,7 +162,7 @@ impl From<io::Error> for WelcomeError {
     }
 }
 
-/// An error of a call that should not fail.
+/// An unexpected error of the system.
 pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> VnicOpenError {
     move |source| VnicOpenError::System { what, source: source.into() }
 }

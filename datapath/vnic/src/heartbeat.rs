@@ -1,4 +1,5 @@
-//! The program's heartbeat: the daemon has it, and sends it while the program reads no frames, even if the program is stopped.
+//! The program's heartbeat. The daemon has a copy of the frame, and sends it while the program reads no frames, even if the program is
+//! stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use am_transport::OutOfBand;
 use crate::protocol::heartbeat_packet;
 use crate::socket;
 
-/// What the node's thread and that of the heartbeats share.
+/// What the node's thread and the heartbeat thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat(Mutex<Shared>);
 
@@ -24,7 +25,7 @@ impl Heartbeat {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This program is attached, or no longer.
+    /// This program was attached, or the attachment ended.
     pub(crate) fn set_socket(&self, socket: Option<Arc<Own>>) {
         self.lock().socket = socket;
         self.send();
@@ -32,7 +33,7 @@ impl Heartbeat {
 
     fn send(&self) -> bool {
         let Shared { packet: Some(packet), socket: Some(socket) } = &*self.lock() else { return false };
-        // It is none of ours if the program has closed it by its number.
+        // `get` fails if the program has closed the descriptor, because its number may be another file's by now.
         socket.get().is_some_and(|socket| socket::send_packet(socket, packet).is_ok())
     }
 }
@@ -43,7 +44,7 @@ impl OutOfBand for Heartbeat {
         self.send();
     }
 
-    /// The daemon has the frame, and sends it when it gets it again.
+    /// The daemon sends the frame at once when the same heartbeat arrives again.
     fn broadcast(&self, _frame: &[u8]) -> bool {
         self.send()
     }

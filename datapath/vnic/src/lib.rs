@@ -11,27 +11,27 @@
 //! ```
 //!
 //! This crate has both ends: [`Vnic`], the program's [`Transport`](am_transport::Transport), and [`Port`], from which the
-//! daemon takes frames. What may pass is the daemon's to decide (the package `am-daemon`).
+//! daemon takes frames. The daemon decides which frames may pass (the package `am-daemon`).
 //!
-//! # What each end believes
+//! # Trust
 //!
-//! The daemon believes nothing. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies out what it looks
-//! at, before it does. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: the
-//! descriptor of an eventfd is one object in both processes, so a program could make the daemon's write block. The
-//! daemon takes no descriptors from programs. When a program has left, the daemon gives the memory of its region back to the system.
+//! The daemon does not trust a program. It keeps its own positions in the lanes ([`am_ring::lane`]), and copies bytes out of a lane
+//! before it checks them. The region is sealed, so its size cannot change. A wake-up is a packet on the socket and not an eventfd: an
+//! eventfd is one object in both processes, so a program could make the daemon's write block. The daemon accepts no descriptors from
+//! programs. When a program has left, the daemon releases the memory of its region to the system.
 //!
 //! A program trusts its daemon, as it trusts a NIC.
 //!
 //! # When the daemon ends
 //!
-//! The socket closes. The transport reports a link error, drops what is sent, and attaches again as soon as a daemon
-//! listens there. It shows a secret that the first daemon chose, and gets the same address. The node does not notice,
-//! except that frames were lost.
+//! The socket closes. The transport reports a link error, drops frames to send, and attaches again as soon as a daemon listens
+//! there. It proves with the secret of the first daemon that it had the port, and gets its address again. The node notices only
+//! that frames were lost.
 //!
 //! # A queue of its own
 //!
-//! The daemon may lend a program a queue of the NIC. Then frames of other hosts pass through that queue, and only those of this host
-//! and of groups through the lanes ([`QueueVnic`]).
+//! The daemon may lend a program a queue of the NIC. Then frames from and to other hosts pass through that queue, and only frames of
+//! this host and broadcasts pass through the lanes ([`QueueVnic`]).
 //!
 //! # Read first
 //!

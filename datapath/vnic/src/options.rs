@@ -19,8 +19,8 @@ pub struct VnicOptions {
     pub frames: usize,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
-    /// Whether the daemon is asked for a queue of the NIC. [`open_with_queue`](crate::open_with_queue) sets it; [`open`](crate::open)
-    /// has no use for a queue.
+    /// Whether to ask the daemon for a queue of the NIC. [`open_with_queue`](crate::open_with_queue) sets this; [`open`](crate::open)
+    /// cannot use a queue.
     pub can_use_queue: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The daemon's end of an attachment.
 //!
-//! The daemon believes nothing that the program writes. A frame, or its head, is copied out of the lane before it is judged, and each
-//! call does a bounded amount of work, whatever is in the lane or in the socket.
+//! The daemon trusts nothing that the program writes. It copies a frame, or its head, out of the lane before it checks it, and each call
+//! does a bounded amount of work, whatever is in the lane or in the socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::region::{self, End, Region};
 use crate::socket::{self, Received};
 use crate::unasked::Unasked;
 
-/// The most packets of a program that one call reads. A program that sends more only wakes the daemon again.
+/// The most packets of a program that one call reads. The next call reads the others.
 const MAX_PACKETS: usize = 16;
 
 /// A program that has connected and is not attached yet.
@@ -59,7 +59,7 @@ impl Visitor {
         }
     }
 
-    /// Answer a packet that is none of the attachment protocol.
+    /// Answer a packet that is not of the attachment protocol, such as a command of `amd list`.
     ///
     /// # Errors
     /// The system's.
@@ -67,13 +67,14 @@ impl Visitor {
         socket::send_packet(&self.socket, packet)
     }
 
-    /// Say why it may not attach.
+    /// Refuse to attach the program, and say why.
     pub fn refuse(self, why: String) {
-        // If it has gone it needs no answer.
+        // If the program has ended, it needs no answer.
         let _ = socket::send_packet(&self.socket, &FromDaemon::Refused(why).to_bytes());
     }
 
-    /// Attach it: make the region, and pass it, with the queue that it gets. The queue is the program's alone afterwards.
+    /// Attach the program: make the region, and pass it to the program, with its queue if there is one. Afterwards only the program has
+    /// the queue.
     ///
     /// # Errors
     /// See [`WelcomeError`].
@@ -118,7 +119,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Whether [`look`](Self::look) would find nothing: a cheap look at a port that is idle.
+    /// Whether [`look`](Self::look) would find nothing. This is cheaper on an idle port.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.region.from.is_quiet()
@@ -144,33 +145,34 @@ impl Port {
         }
     }
 
-    /// Copy the frame out that [`look`](Self::look) has just found; `into` has the length that it gave. False if the
-    /// program began a new session meanwhile: then the bytes mean nothing.
+    /// Copy out the frame that [`look`](Self::look) has just found; `into` must have the length that it returned. `false` if the
+    /// program began a new session meanwhile: then the bytes are not a frame.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         self.region.from.take(into)
     }
 
-    /// Copy the first bytes out of the frame of this length that [`look`](Self::look) has just found. False if it has fewer.
+    /// Copy out the first bytes of the frame of this length that [`look`](Self::look) has just found. `false` if it has fewer bytes.
     #[inline]
     pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
         self.region.from.read_head(into, length)
     }
 
-    /// Move the frame of this length that [`look`](Self::look) has just found into the lane of another program. `head`: its first bytes, as
-    /// [`read_head`](Self::read_head) has copied them out. Only they are what was judged: the program may change the others meanwhile.
+    /// Move the frame of this length that [`look`](Self::look) has just found into the lane of another program. `head` has its first bytes,
+    /// as [`read_head`](Self::read_head) copied them out. The frame gets these bytes, because only they were checked: the program may have
+    /// changed the lane meanwhile.
     #[inline]
     pub fn relay(&mut self, to: &mut Port, head: &[u8], length: usize) -> Relayed {
         to.region.to.relay(&mut self.region.from, head, length)
     }
 
-    /// Whether another frame came with the last one that was taken.
+    /// Whether another frame is in the lane after the last one that was taken.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.region.from.has_more()
     }
 
-    /// Copy a frame into the lane to the program. False if there is no room.
+    /// Copy a frame into the lane to the program. `false` if there is no room.
     #[inline]
     pub fn push(&mut self, frame: &[u8]) -> bool {
         self.region.to.push(frame).is_ok()
@@ -181,8 +183,8 @@ impl Port {
         self.region.to.has_room_for(length)
     }
 
-    /// Copy a frame in that the program did not ask for. Such frames have half of the lane, and those of one sender an eighth. False if there
-    /// is no room. `sender` is any number that differs between senders.
+    /// Copy a frame without credit, such as a control frame, into the lane to the program. All such frames get at most half of the lane, and
+    /// those of one sender at most an eighth. `false` if there is no room. `sender` is any number that differs between senders.
     #[cold]
     pub fn push_unasked(&mut self, frame: &[u8], sender: u16) -> bool {
         let (before, released) = self.region.to.progress();
@@ -195,7 +197,7 @@ impl Port {
         has_room
     }
 
-    /// How far the program has read its lane; `None` if it has read all of it.
+    /// How far the program has read its lane. `None` if it has read everything.
     pub fn unread_from(&mut self) -> Option<u32> {
         let (written, released) = self.region.to.progress();
         (written != released).then_some(released)
@@ -209,7 +211,7 @@ impl Port {
         }
     }
 
-    /// The daemon is about to sleep: the program wakes it from now on. Look once more after this.
+    /// The daemon is about to sleep: from now on the program wakes it. Look once more after this call.
     pub fn before_sleep(&mut self) {
         self.repair();
         self.region.set_asleep();
@@ -220,7 +222,7 @@ impl Port {
         self.region.set_awake();
     }
 
-    /// Repair lanes that were overwritten. For the daemon to call from time to time.
+    /// Repair lanes that were overwritten. The daemon calls this from time to time.
     #[cold]
     pub fn repair(&mut self) {
         self.repaired += self.region.repair();
@@ -231,8 +233,8 @@ impl Port {
         self.repaired
     }
 
-    /// Read the packets of the program. Some only wake the daemon; `heartbeat` gets the others. False if the program has ended,
-    /// or has closed its end.
+    /// Read the packets of the program: wake-ups and heartbeats, which `heartbeat` gets. `false` if the program has ended, or has closed
+    /// its end.
     pub fn read_packets(&self, heartbeat: &mut dyn FnMut(&[u8])) -> bool {
         let mut packet = [0; MAX_PACKET];
         for _ in 0..MAX_PACKETS {
@@ -245,7 +247,7 @@ impl Port {
         true
     }
 
-    /// Send a packet to the program. False if its socket is full.
+    /// Send a packet to the program. `false` if its socket is full.
     pub fn tell(&self, packet: &FromDaemon) -> bool {
         socket::send_packet(&self.socket, &packet.to_bytes()).is_ok()
     }
@@ -255,8 +257,8 @@ impl Port {
         self.socket.as_fd()
     }
 
-    /// The program has ended, or is detached: close the lanes and give their memory back to the system, even if the program keeps it
-    /// mapped. A frame that it reads at this time is not whole, and it sees that.
+    /// The program has ended, or is detached: close the lanes and release their memory to the system, even if the program keeps it mapped.
+    /// If the program reads a frame at this time, it notices that the frame is not whole.
     pub fn end(mut self) {
         self.region.release();
     }

@@ -19,7 +19,8 @@ use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
 use crate::readiness::Readiness;
 use crate::socket::{self, Received};
 
-/// The most records that one call takes from the lane. A flood of frames that steering drops must not keep the thread here.
+/// The most records that one call takes from the lane. Otherwise a flood of frames that steering drops would keep the thread in this
+/// loop.
 const MAX_RECORDS: usize = 256;
 
 /// A thread that spins checks the lanes after this many empty receives in a row.
@@ -28,7 +29,7 @@ const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 /// The pause between two attempts to attach to a daemon that has ended.
 const ATTACH_PAUSE: Duration = Duration::from_millis(20);
 
-/// The same after a refusal: the daemon's rules seldom change.
+/// The pause after a refusal: the daemon's rules seldom change.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The most packets that one call reads.
@@ -44,7 +45,7 @@ pub struct Vnic {
     pub(crate) readiness: Readiness,
     heartbeat: Arc<Heartbeat>,
     secret: Secret,
-    /// Why frames do not leave or arrive now. Empty if they do.
+    /// The link error. Empty while frames leave and arrive.
     trouble: String,
     departed: Departed,
     /// Empty receives in a row.
@@ -59,7 +60,7 @@ pub struct Vnic {
 #[expect(clippy::large_enum_variant, reason = "there is one, and each frame would pay for a pointer to it")]
 pub(crate) enum State {
     Attached(Attachment),
-    /// The daemon has ended. The next attempt to attach is at this time.
+    /// The daemon has ended. This is the time of the next attempt to attach.
     Lost(Instant),
     /// The daemon was asked to attach this program again.
     Asked(Request),
@@ -78,7 +79,7 @@ pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
     attached(options, attachment, welcome, owner)
 }
 
-/// An attachment that the daemon was asked for.
+/// A request to attach that the daemon has not answered yet.
 #[derive(Debug)]
 pub struct Attaching {
     request: Request,
@@ -86,7 +87,8 @@ pub struct Attaching {
     owner: Owner,
 }
 
-/// Ask a daemon to attach this program. For a thread that turns the daemon itself; others call [`open`].
+/// Ask a daemon to attach this program, without waiting for its answer. For a thread that also runs the daemon's loop; others call
+/// [`open`].
 ///
 /// # Errors
 /// See [`VnicOpenError`].
@@ -124,7 +126,7 @@ fn attached(
         mode: wire,
         address,
         max_frame,
-        // A frame for a program that does not keep up is lost, and so are the frames in the lanes of a daemon that ends.
+        // A frame is lost if the program does not keep up, or if the daemon ends while it is in a lane.
         reliable: false,
         ordered: true,
         hears_all,
@@ -159,7 +161,7 @@ enum Step {
 }
 
 impl Vnic {
-    /// Whether there is nothing to receive: one look at an empty lane.
+    /// Whether there is nothing to receive. This reads one cache line.
     #[inline]
     fn is_quiet(&self) -> bool {
         matches!(&self.state, State::Attached(Attachment { region, .. }) if region.from.is_quiet())
@@ -167,7 +169,8 @@ impl Vnic {
 
     #[inline(never)]
     fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        // If the lane was empty, frames probably come one at a time. A second look would then cost as much as the frame's transfer.
+        // If the lane was empty, frames probably come one at a time. Reading the next line would then cost as much as the transfer of the
+        // frame.
         let (waits, mut taken) = (self.empty_receives > 0, 0);
         for _ in 0..MAX_RECORDS {
             if taken == budget {
@@ -219,7 +222,7 @@ impl Vnic {
         }
     }
 
-    /// Nothing has arrived for long.
+    /// Nothing has arrived for a while: repair the lanes, if they were overwritten.
     #[cold]
     fn check_lanes(&mut self) {
         if let State::Attached(Attachment { region, .. }) = &mut self.state {
@@ -232,11 +235,11 @@ impl Vnic {
     fn before_sleep(&mut self) {
         self.check_lanes();
         let State::Attached(Attachment { region, .. }) = &self.state else { return self.attend() };
-        // It was woken for frames that steering dropped, and may go on sleeping.
+        // This program is still armed: it woke only for frames that steering dropped.
         if self.is_armed && region.is_marked_asleep() {
             return;
         }
-        // Packets in the socket would wake it at once.
+        // Read the socket first: a packet in it would end the sleep at once.
         self.attend();
         if let State::Attached(Attachment { region, .. }) = &self.state {
             region.set_asleep();
@@ -245,7 +248,7 @@ impl Vnic {
         }
     }
 
-    /// Read what the daemon has sent, or attach again after it has ended.
+    /// Read the daemon's packets. After the daemon has ended, try to attach again.
     fn attend(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
             State::Attached(attachment) => self.read_packets(attachment),
@@ -293,7 +296,7 @@ impl Vnic {
 
     /// Wait for the daemon's answer.
     fn follow(&mut self, request: Request) -> State {
-        // Without it the node's own deadlines make it look.
+        // If the socket cannot be watched, the node's own timers make it poll.
         let _ = self.readiness.add(&request.socket);
         self.readiness.set_timer(Duration::ZERO);
         State::Asked(request)
@@ -395,8 +398,8 @@ impl Transport for Vnic {
 }
 
 impl Drop for Vnic {
-    /// Publish the sent frames. The daemon reads them before it frees the port, which it does at once even if a child of this process
-    /// has a copy of the socket. In a forked child nothing ends.
+    /// Publish the sent frames, and shut the socket down, so that the port ends even if a child of this process has a copy of the socket.
+    /// The daemon reads the frames before it frees the port. A forked child ends nothing.
     fn drop(&mut self) {
         if !self.owner.is_here() {
             return;

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   program                                daemon
-//!     │ Hello: version, frame, EtherType, ───▶│  who asks: the kernel says (SO_PEERCRED)
+//!     │ Hello: version, frame, EtherType, ───▶│  the kernel says which process and user this is (SO_PEERCRED)
 //!     │        secret of an earlier run,      │
 //!     │        whether it can use a queue     │
-//!     │◀─── Welcome: address, sizes, secret, ─│  with the descriptor of the region, and of the queue's
-//!     │              shape of a queue         │  socket and memory if it gets one
+//!     │◀─── Welcome: address, sizes, secret, ─│  with the descriptor of the region. If the program gets a queue, also
+//!     │              shape of a queue         │  with those of the queue's socket and memory
 //!     │◀─── or Refused: why, and what to do ──│
 //!     ╎ frames, through the region            ╎
-//!     │ Heartbeat: a frame ──────────────────▶│  to be sent while the program reads no frames; at once, if repeated
+//!     │ Heartbeat: a frame ──────────────────▶│  the daemon sends it while the program reads no frames; at once, if repeated
 //!     │ Wake ────────────────────────────────▶│  the daemon may be asleep
-//!     │◀───────────────────────────────── Wake│  and the program
+//!     │◀───────────────────────────────── Wake│  the program may be asleep
 //!     │◀──────────── PeerGone, Trouble, Detached
 //! ```
 //!
@@ -68,7 +68,7 @@ pub struct Welcome {
     pub queue: Option<QueueShape>,
     /// Whether a broadcast reaches each node of the wire.
     pub hears_all: bool,
-    /// What the daemon serves, for users: `xdp:eth1, zero-copy`.
+    /// The transport that the daemon serves, for users: `xdp:eth1, zero-copy`.
     pub wire: String,
 }
 
@@ -83,7 +83,7 @@ pub enum FromDaemon {
     Wake,
     /// The peer at this address has ended.
     PeerGone(Address),
-    /// Why frames do not leave or arrive now. Empty: they do again.
+    /// The link error. Empty when frames leave and arrive again.
     Trouble(String),
     /// The daemon has ended this attachment: why. The program must not attach again.
     Detached(String),
@@ -129,7 +129,7 @@ impl Hello {
         [&MAGIC[..], numbers.map(u32::to_le_bytes).as_flattened(), &secret, &[self.can_use_queue.into()]].concat()
     }
 
-    /// Read it. `None` if the bytes are no such packet. Of another version only the version is read.
+    /// Read a packet. `None` if the bytes are no Hello. If the version is another one, only the version is read.
     pub fn from_bytes(bytes: &[u8]) -> Option<Hello> {
         let mut reader = Reader(bytes.strip_prefix(MAGIC)?);
         let version = reader.number()?;
@@ -183,7 +183,7 @@ impl FromDaemon {
         }
     }
 
-    /// Read a packet. `None` if the bytes are none.
+    /// Read a packet. `None` if the bytes are no packet.
     pub fn from_bytes(bytes: &[u8]) -> Option<FromDaemon> {
         let (code, rest) = bytes.split_first()?;
         let mut reader = Reader(rest);

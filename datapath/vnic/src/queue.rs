@@ -1,16 +1,15 @@
-//! A program with a queue of the NIC for itself. Its frames to other hosts, and theirs to it, pass through the queue and not
-//! through the daemon.
+//! A program with a queue of the NIC for itself. Frames to and from other hosts pass through the queue and not through the daemon.
 //!
 //! ```text
 //!   to a program of this host, to a group ──▶ the port's lanes ──▶ daemon
 //!   to all others                         ──▶ the queue ──▶ NIC
 //! ```
 //!
-//! Broadcasts pass the daemon, because programs of this host need them as well, and because they claim the names that the daemon
-//! watches. A NIC returns no frame to its own host, so frames to other programs of the host cannot use the queue either.
+//! Broadcasts pass through the daemon, because programs of this host need them too, and because the daemon checks the names in beacons.
+//! A NIC sends no frame back to its own host, so frames to other programs of this host pass through the daemon as well.
 //!
-//! When the daemon ends, nobody steers frames to the queue any more. The transport closes it, and gets one again when it has attached
-//! again, or goes on with the port.
+//! When the daemon ends, no XDP program steers frames to the queue any more. The transport closes the queue. When it has attached again,
+//! it gets another queue, or continues with the port alone.
 
 use std::error::Error;
 
@@ -21,14 +20,14 @@ use am_wire::{Address, Buffer};
 use crate::program::{self, State, Vnic};
 use crate::{VnicOpenError, VnicOptions};
 
-/// Makes a transport of a queue: for the frames to this link address, which have at most the given length. It is unsafe to call, because it
-/// shares the queue's memory with the process that made it; [`open_with_queue`] gives it only what the daemon has sent.
+/// Opens a transport on a queue, for frames to this link address with at most this length. The call is unsafe, because the queue's memory is
+/// shared with the process that made it. [`open_with_queue`] passes only queues of the daemon.
 pub type OpenQueue = unsafe fn(LentQueue, Address, usize) -> Result<Box<dyn Transport>, Box<dyn Error + Send + Sync>>;
 
 /// A virtual NIC with a queue. See [`open_with_queue`].
 pub struct QueueVnic {
     port: Vnic,
-    /// `None` while the daemon has ended, or if it had none for this program any more.
+    /// `None` while there is no daemon, or if the restarted daemon had no queue for this program.
     queue: Option<Box<dyn Transport>>,
     open: OpenQueue,
     /// The port's, with the queue's pool.
@@ -66,7 +65,7 @@ fn take_queue(port: &mut Vnic) -> Option<LentQueue> {
     }
 }
 
-/// Whether these are addresses of two programs of one daemon. The numbers of ports are in the parts that differ.
+/// Whether these are addresses of two ports of one daemon. They differ only in the bits of the port's number.
 pub fn is_same_host(one: Address, other: Address) -> bool {
     let is_port = |address: Address| address.0[0] & 0b1100_0011 == 0b1000_0010;
     is_port(one) && is_port(other) && one.0[2..] == other.0[2..] && (one.0[1] ^ other.0[1]) < 8
@@ -82,9 +81,9 @@ impl QueueVnic {
                 let its = queue.caps();
                 self.caps.pool = its.pool.clone();
                 self.caps.mode = format!("{}, {}", self.port.caps.mode, its.mode);
-                // Without it the node's own deadlines make it look.
+                // If the socket cannot be watched, the node's own timers make it poll.
                 its.wake.iter().flatten().for_each(|socket| _ = self.port.readiness.add_queue(socket));
-                // The queue has no use for other commands.
+                // The queue needs no other command.
                 _ = queue.control(Command::RxCredit(self.credit));
                 self.trouble.clear();
                 self.queue = Some(queue);
@@ -122,7 +121,7 @@ impl Transport for QueueVnic {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        // A flood on the queue must not keep the lanes' frames waiting.
+        // Read the lanes first, so that a flood on the queue does not delay their frames.
         let from_lanes = self.port.receive((budget / 4).max(1), each);
         let Some(queue) = &mut self.queue else { return from_lanes };
         let (steering, mut taken) = (&mut self.port.steering, from_lanes);

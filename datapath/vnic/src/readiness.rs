@@ -1,4 +1,4 @@
-//! One descriptor to wait on for as long as the transport is open, whichever socket it has: the daemon may restart.
+//! One descriptor to wait on. It stays while the transport is open, although the socket changes when the daemon restarts.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use am_ring::own::{Own, high};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-/// Readable when the socket has packets or was closed, or when it is time to connect again.
+/// Its descriptor is readable when the socket has packets or was closed, or when it is time to connect again.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     epoll: Arc<Own>,
@@ -36,25 +36,25 @@ impl Readiness {
         Ok(())
     }
 
-    /// Watch a queue's socket, until it is closed: once after each [`arm`](Readiness::arm), because watching costs each frame that
-    /// arrives.
+    /// Watch a queue's socket, until it is closed. It wakes once after each [`arm`](Readiness::arm), because a watched socket makes each
+    /// arriving frame more expensive.
     pub(crate) fn add_queue(&self, socket: impl AsFd) -> io::Result<()> {
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::ONESHOT)?;
         Ok(())
     }
 
-    /// Be readable when a frame is in the queue, or arrives.
+    /// Become readable when a frame is in the queue, or arrives.
     pub(crate) fn arm(&self, socket: impl AsFd) {
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        // Fails only for a socket that is not watched, and then the node's own deadlines make it look.
+        // Fails only for a socket that is not watched. Then the node's own timers make it poll.
         let _ = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(0), once);
     }
 
-    /// Be readable after this time; not at all for zero.
+    /// Become readable after this time. Zero stops the timer.
     pub(crate) fn set_timer(&self, after: Duration) {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = Timespec::try_from(after).unwrap_or(none);
-        // Fails only for an invalid time, and then the node's own deadlines remain.
+        // Fails only for an invalid time. Then the node's own timers make it poll.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: none, it_value });
     }
 }

@@ -1,4 +1,4 @@
-//! The memory that a program shares with the daemon: two lanes, and a word for each end that says whether it sleeps.
+//! The memory that a program shares with the daemon: two lanes, and for each end a word that says whether it sleeps.
 //!
 //! ```text
 //!      0  daemon asleep      1: the program wakes it after sending
@@ -7,7 +7,7 @@
 //!         lane daemon ─▶ program
 //! ```
 //!
-//! The daemon makes the memory and seals its size. So no program can make another's access fail (SIGBUS).
+//! The daemon makes the memory and seals its size. So no program can truncate it, which would kill the daemon (SIGBUS).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,13 +23,13 @@ const DAEMON_ASLEEP: usize = 0;
 const PROGRAM_ASLEEP: usize = 128;
 const LANES: usize = 256;
 
-/// The least bytes of a lane: few enough to stay in the nearer caches.
+/// The smallest size of a lane in bytes. A lane of this size fits the L2 cache.
 const MIN_LANE_BYTES: usize = 256 * 1024;
 
 /// The longest frame of a port: the longest IP packet.
 pub const MAX_FRAME: usize = 65_536;
 
-/// The shortest: a set-up's frame.
+/// The smallest `max_frame` of a port: the longest control frame.
 pub const MIN_FRAME: usize = Control::MAX_FRAME;
 
 /// The sizes of a region with frames of at most `max_frame` bytes. `None` for a frame length that no port has.
@@ -89,7 +89,7 @@ impl Region {
         if !is_sealed || fstat(&memory)?.st_size as u64 != length as u64 {
             return Err(invalid("the memory does not have the agreed size, or is not sealed"));
         }
-        // The program touches the pages first, and the system counts them for the program and not for the daemon.
+        // The program populates the pages, so that the kernel charges them to the program and not to the daemon.
         let (memory, mapping) = map(memory, length, end == End::Program)?;
         let (up, down) = (memory.part(LANES, lane.bytes()), memory.part(LANES + lane.bytes(), lane.bytes()));
         let (pair_up, pair_down) = (Pair::new(session, 1), Pair::new(session, 2));
@@ -114,37 +114,37 @@ impl Region {
         self.from.accept(self.pair_from)
     }
 
-    /// Make the pushed frames visible. Returns whether the other end has to be woken for them.
+    /// Make the pushed frames visible. Returns whether the caller must wake the other end.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         use std::sync::atomic::{Ordering::*, fence};
         if !self.to.publish() {
             return false;
         }
-        // Either this end sees that the other sleeps, or the other sees the frame.
+        // Either this end sees that the other one sleeps, or the other one sees the frame.
         fence(SeqCst);
         let asleep = self.memory.word(self.other_word);
         asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0
     }
 
-    /// Say that this end is about to sleep. It looks for frames once more after this.
+    /// Set this end's word, because it is about to sleep. The caller must look for frames once more.
     pub(crate) fn set_asleep(&self) {
         use std::sync::atomic::{Ordering::*, fence};
         self.memory.word(self.own_word).store(1, Relaxed);
         fence(SeqCst); // Pairs with the fence of `publish`.
     }
 
-    /// Say that this end is awake.
+    /// Clear this end's word.
     pub(crate) fn set_awake(&self) {
         self.memory.word(self.own_word).store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Whether another end has not woken this one since [`set_asleep`](Self::set_asleep).
+    /// Whether the other end has not woken this one since [`set_asleep`](Self::set_asleep).
     pub(crate) fn is_marked_asleep(&self) -> bool {
         self.memory.word(self.own_word).load(std::sync::atomic::Ordering::Relaxed) != 0
     }
 
-    /// Nothing has arrived for long: repair lanes that were overwritten. Returns how many had to be.
+    /// Repair lanes that were overwritten. Returns how many.
     #[cold]
     pub(crate) fn repair(&mut self) -> u64 {
         let mut repaired = 0;
@@ -159,13 +159,13 @@ impl Region {
         repaired
     }
 
-    /// Give the memory back to the system, whoever has it mapped. All bytes are zero then.
+    /// Release the memory to the system, even if the other end keeps it mapped. All its bytes are zero then.
     pub(crate) fn release(&mut self) {
-        // With another session the other end finds out that a frame that it reads is not whole.
+        // Offer a new session first, so that the other end notices that a frame that it reads now is not whole.
         self.to.offer(self.pair_to);
         let Mapping { base, bytes } = *self.mapping;
-        // SAFETY: the mapping is ours and shared. Its memory is only accessed through `Shared`, to which bytes that change to zero are a
-        // write of the other end. If it fails, the memory is free when all have unmapped it.
+        // SAFETY: the mapping is ours and shared. Its memory is only accessed through `Shared`, which expects that the other end writes at any
+        // time, so bytes that change to zero do no harm. If the call fails, the memory is freed when both ends have unmapped it.
         let _ = unsafe { madvise(base.as_ptr(), bytes, Advice::LinuxRemove) };
     }
 }

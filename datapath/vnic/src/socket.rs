@@ -1,4 +1,4 @@
-//! The socket between program and daemon: packets, in order, and descriptors with the first answer.
+//! The socket between program and daemon. It carries packets in order, and descriptors with the daemon's first answer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,7 +19,7 @@ use crate::protocol::{MAX_PACKET, WAKE_PACKET};
 #[derive(Debug)]
 pub(crate) enum Received<T> {
     Packet(T),
-    /// None has arrived.
+    /// No packet has arrived.
     Nothing,
     /// The other end has closed the socket, or has ended.
     Closed,
@@ -33,7 +33,7 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<Own> {
     Ok(Own::new(high(socket)))
 }
 
-/// Send a packet if there is room for it. A full socket is readable at the other end anyway.
+/// Send a packet if there is room for it.
 pub(crate) fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     send(socket, packet, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
     Ok(())
@@ -42,13 +42,13 @@ pub(crate) fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<()> {
 /// Wake the other end.
 #[cold]
 pub(crate) fn wake(socket: &OwnedFd) {
-    // If there is no room, the other end has packets to read and is awake. If it has ended, the next read says so.
+    // If there is no room, the other end has packets to read, so it does not sleep. If it has ended, the next read reports it.
     let _ = send_packet(socket, WAKE_PACKET);
 }
 
 /// End the connection, even if another process has a copy of the socket.
 pub(crate) fn end(socket: &Own) {
-    // It fails only if it has ended.
+    // Fails only if the connection has ended.
     let _ = socket.get().map(|socket| shutdown(socket, Shutdown::Both));
 }
 
@@ -77,7 +77,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 3;
 /// Receive a packet and the descriptors that came with it.
 ///
 /// # Errors
-/// This process has no room for a descriptor: the kernel leaves it out, and only says so in a flag.
+/// This process is out of descriptors. The kernel then drops those of the packet, and only sets a flag.
 pub(crate) fn receive_with_descriptors(socket: &OwnedFd) -> io::Result<Received<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

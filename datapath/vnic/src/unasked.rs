@@ -1,14 +1,14 @@
-//! Frames in a lane that its receiver did not ask for, by sender.
+//! Frames in a lane for which the receiver gave no credit, by sender.
 //!
-//! Messages are limited by credit, control frames by nothing. So one program could fill another's lane with them, and the set-ups of others would
-//! find no room. Each sender has at most an eighth of a lane.
+//! Credit limits messages, but not control frames. So one program could fill the lane of another one with control frames, and those of
+//! other programs would find no room. Each sender gets at most an eighth of a lane.
 
 use std::collections::{HashMap, VecDeque};
 
 /// The part of a lane that one sender may have: one line in this number.
 pub(crate) const SHARE: u32 = 8;
 
-/// A frame that is in the lane, or was until a moment ago.
+/// A frame that is in the lane, or that the receiver has just read.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The position behind it.
@@ -17,7 +17,7 @@ struct Entry {
     sender: u16,
 }
 
-/// What is in one lane.
+/// The frames without credit in one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Unasked {
     entries: VecDeque<Entry>,
@@ -25,7 +25,8 @@ pub(crate) struct Unasked {
 }
 
 impl Unasked {
-    /// Whether this sender has room for another frame, of a lane with `lane_lines` lines. `released` is what the receiver has given back.
+    /// Whether this sender has room for another frame in a lane of `lane_lines` lines. `released` is the position up to which the receiver
+    /// has read it.
     pub(crate) fn has_room(&mut self, sender: u16, lane_lines: u32, (written, released): (u32, u32)) -> bool {
         // Positions wrap, and are always near each other.
         let is_before = |one: u32, other: u32| (one.wrapping_sub(other) as i32) < 0;
