@@ -1,5 +1,5 @@
-//! **Frames over the kernel's UDP and TCP sockets.** They need no rights and no particular NIC. IPv4 and IPv6 both
-//! work, over routers too. They are slower than AF_XDP, and work everywhere.
+//! **Frames over the kernel's UDP and TCP sockets.** They need no privileges and no particular NIC. They work over IPv4 and
+//! IPv6, also through routers. They are slower than AF_XDP, and work everywhere.
 //!
 //! ```text
 //!                Transport: whole Ethernet frames, steered
@@ -15,10 +15,10 @@
 //!              the kernel's stack  ──▶  any interface, loopback too
 //! ```
 //!
-//! These networks have no one link with all nodes on it. So a transport chooses its own six-byte
-//! [`Address`](am_wire::Address) when it is opened. Broadcasts go to all peer addresses that the program has added, and
-//! to all peers from which a frame has arrived. UDP learns the socket address behind a link address from control frames,
-//! as a switch does. TCP learns it from the hello that each side sends first.
+//! On these networks there is no single link with all nodes. So a transport chooses its own six-byte
+//! [`Address`](am_wire::Address) when it is opened. Broadcasts go to all peer addresses that the program has added, and to all
+//! peers from which a frame has arrived. UDP learns the socket address of a link address from control frames, as a switch
+//! learns ports. TCP learns it from the hello that each side sends first.
 //!
 //! Read first: the pages of [`udp`] and [`tcp`]; then [`SocketOptions`]. `am-bench ablation --hosts udp` (or `tcp`)
 //! compares this crate alone with bare sockets (row `buffers`).

@@ -28,7 +28,7 @@ pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::R
     let socket = Socket::new(Domain::for_address(local), kind, Some(protocol))?;
     socket.set_nonblocking(true)?;
     if local.is_ipv6() {
-        // So that each address is written in one way only.
+        // Otherwise an IPv4 address could also be written as an IPv6 one.
         socket.set_only_v6(true)?;
     }
     Ok(socket)
@@ -39,7 +39,7 @@ pub(crate) fn check_local(local: SocketAddr) -> Result<(), SocketOpenError> {
     peer_address::local_problem(local).map_or(Ok(()), |why| Err(SocketOpenError::NoPlace { local, why }))
 }
 
-/// The kernel's least buffer (`SOCK_MIN_SNDBUF`).
+/// The kernel's smallest buffer (`SOCK_MIN_SNDBUF`).
 pub(crate) const MIN_BUFFER: usize = 2304;
 
 /// Check that the buffers are not too small.
@@ -96,7 +96,7 @@ pub(crate) fn caps(
     let frames = options.frames.unwrap_or((SocketOptions::MEMORY / stride).clamp(512, 4096));
     memory::check(frames, stride)?;
     let is_stream = scheme == "tcp";
-    // Elsewhere the address itself says which of the two it is.
+    // Any other address shows its family.
     let family = if local.is_ipv6() && local.ip().is_unspecified() { ", IPv6 only" } else { "" };
     Ok(Caps {
         name: format!("{scheme}:{local}"),
@@ -143,8 +143,8 @@ pub(crate) fn headers(local: SocketAddr) -> usize {
     if local.is_ipv4() { 20 + 8 } else { 40 + 8 }
 }
 
-/// Bytes of the longest datagram that the interface with this address carries in one piece. For the unspecified
-/// address: the least of all interfaces.
+/// Bytes of the longest datagram that the interface with this address carries without fragmentation. For the unspecified
+/// address, the smallest value of all interfaces.
 pub(crate) fn longest_datagram(local: SocketAddr) -> usize {
     let interfaces = getifaddrs().map(|all| all.collect::<Vec<_>>()).unwrap_or_default();
     let has = |interface: &&InterfaceAddress| has_address(interface, local);
@@ -162,8 +162,8 @@ pub(crate) fn has_address(interface: &InterfaceAddress, local: SocketAddr) -> bo
             && interface.flags.contains(InterfaceFlags::IFF_UP)
             && address.is_ipv4() == local.is_ipv4();
     }
-    // All of 127.0.0.0/8 is local, but the interface has only one address of it.
-    // Several interfaces may have one link-local address.
+    // All of 127.0.0.0/8 is local, but the interface has only one address of it. Several interfaces may have one link-local
+    // address, so the scope must match.
     let is_same = address.ip() == local.ip() && peer_address::scope(address) == peer_address::scope(local);
     is_same || (local.ip().is_loopback() && is_loopback)
 }
@@ -174,8 +174,8 @@ pub(crate) fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
-/// The MTU of an interface. The first file is about the thread's own network namespace. The second exists without IPv6
-/// too, and is about the namespace in which it was mounted.
+/// The MTU of an interface. The first file is that of the thread's own network namespace. The second one exists also without
+/// IPv6, but is that of the namespace in which sysfs was mounted.
 fn mtu(interface: &str) -> Option<usize> {
     let places = [format!("/proc/sys/net/ipv6/conf/{interface}/mtu"), format!("/sys/class/net/{interface}/mtu")];
     let read = |place: &String| std::fs::read_to_string(place).ok()?.trim().parse().ok();

@@ -32,7 +32,7 @@ impl Drop for Lowered {
     }
 }
 
-/// As many descriptors as are open now, and so many more.
+/// Lower the limit of open files to the number of open descriptors plus `more`.
 fn leave_room_for(more: u64) -> Lowered {
     let before = getrlimit(Resource::Nofile);
     let lowest = File::open("/dev/null").expect("it is there").as_raw_fd() as u64;
@@ -135,7 +135,7 @@ fn sleep(ends: &mut [&mut Tcp], time: Duration) -> u32 {
         let is_woken: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         woken += u32::from(is_woken[0]);
         let turned = ends.iter_mut().zip(is_woken).filter(|(_, is_woken)| *is_woken);
-        // More than once: with few connections only every so many looks see a new one.
+        // Several times: with few connections, only some of the polls check for a new one.
         turned.for_each(|(end, _)| (0..64).for_each(|_| assert_eq!(receive(*end), [])));
     }
     woken

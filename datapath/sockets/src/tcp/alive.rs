@@ -1,5 +1,5 @@
-//! Whether the host at the other end of a connection answers. Its kernel acknowledges what arrives while the peer's program
-//! does not read, or is stopped.
+//! Whether the host at the other end of a connection answers. Its kernel acknowledges bytes even while the peer's program does
+//! not read, or is stopped.
 #![allow(unsafe_code, reason = "one system call that no library wraps")]
 
 use std::mem;
@@ -7,9 +7,9 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Data may be unacknowledged for this long: the longest time in which a kernel acknowledges, and a lost segment.
+/// How long data may be unacknowledged: a kernel's longest delay of an acknowledgement, and one lost segment.
 const MAX_SILENCE: Duration = Duration::from_millis(1000);
-/// Probes of a closed window may be unanswered: one under way, and a lost one.
+/// The most unanswered probes of a closed window: one under way, and one lost.
 const MAX_PROBES: u8 = 2;
 
 /// Whether the other end acknowledges what was sent. A closed connection does not.
@@ -25,8 +25,8 @@ fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     // SAFETY: the kernel's plain data, for which zeros are valid.
     let mut info: libc::tcp_info = unsafe { mem::zeroed() };
     let mut length = mem::size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the descriptor is open while `stream` is borrowed. The kernel writes at most `length` bytes to `info`, which has
-    // as many; a shorter answer of an old kernel leaves the zeros.
+    // SAFETY: the descriptor is open while `stream` is borrowed. The kernel writes at most `length` bytes to `info`, and that is
+    // its size. A shorter answer of an old kernel leaves the rest zero.
     let failed = unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &mut length)
     };

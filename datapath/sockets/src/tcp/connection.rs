@@ -1,4 +1,4 @@
-//! One connection: the address that is dialed for it, its hello, and the bytes that it receives.
+//! One connection: its address, its hello, and the bytes that it receives.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use crate::{SocketOptions, setup};
 
 /// A connection ends when bytes are not acknowledged for this long, or the peer does not answer for this long.
 const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Reads of one connection in a row, before it is closed.
+/// The most reads of one [`Connection::drain`].
 const READS: usize = 64;
 
 /// A connection that has sent a hello and no whole frame for this long may be closed to make room.
@@ -25,16 +25,16 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(500);
 /// with default settings.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Neither a valid length nor the start of another protocol. The last byte is the version.
+/// The start of a hello. It is no valid length of a frame, and not the start of another protocol. The last byte is the version.
 const MAGIC: [u8; 8] = *b"\xffam-tcp\x01";
 
-/// What each side sends first.
+/// The first bytes that each side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) address: Address,
-    /// The port that it listens at.
+    /// The port on which the sender listens.
     pub(super) port: u16,
-    /// The longest frame that it accepts.
+    /// The longest frame that the sender accepts.
     pub(super) max_frame: u32,
 }
 
@@ -57,20 +57,20 @@ impl Hello {
         makes_sense.then_some(Hello { address, port, max_frame })
     }
 
-    /// Whether these first bytes can become a hello. If not, there is no need to wait for the rest.
+    /// Whether these first bytes can be the start of a hello. If not, the connection is closed at once.
     pub(super) fn is_prefix(bytes: &[u8]) -> bool {
         bytes.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
     }
 }
 
-/// What is known of the peer.
+/// The state of the hand-shake with the peer.
 #[derive(Debug)]
 pub(super) enum PeerState {
-    /// Our SYN has not been answered yet.
+    /// This side has dialed, and its SYN has not been answered yet.
     Connecting,
-    /// Its hello is incomplete: the bytes so far, and their number.
+    /// The peer's hello is incomplete: the bytes so far, and their number.
     Silent([u8; HELLO_BYTES], usize),
-    /// Its hello has arrived.
+    /// The peer's hello has arrived.
     Known(Hello, Deframer),
 }
 
@@ -80,11 +80,11 @@ pub(super) struct Connection {
     pub(super) remote: SocketAddr,
     pub(super) peer: PeerState,
     pub(super) outbox: Outbox,
-    /// The peer's addresses that frames are sent to by this connection, beside the one of its hello.
+    /// How many addresses of the peer, beside the one of its hello, this connection carries frames for.
     pub(super) further_addresses: usize,
     pub(super) since: Instant,
-    /// Whether a whole frame has arrived since the last tick, and when a tick last found one. Partial frames do not
-    /// count: a peer could send half a frame and never finish it.
+    /// Whether a whole frame has arrived since the last tick, and when a tick last found that. Partial frames do not count,
+    /// because a peer could send half a frame and never finish it.
     pub(super) had_frame: bool,
     pub(super) last_frame: Option<Instant>,
     /// Whether the socket may have bytes to read.
@@ -108,7 +108,7 @@ impl Connection {
     pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
         let peer = if is_dialed { PeerState::Connecting } else { PeerState::Silent([0; HELLO_BYTES], 0) };
         let mut outbox = Outbox::new(hello.emit());
-        // The dialing side sends its hello first. The other side may refuse a second connection.
+        // The dialing side sends its hello first, so that the other side can close a redundant connection without an answer.
         if is_dialed {
             outbox.queue_hello();
         }
@@ -138,9 +138,9 @@ impl Connection {
         self.hello().is_some_and(|hello| hello.address == address)
     }
 
-    /// Whether the connection may be closed to make room, and its rank: the lowest is closed first. Connections without
-    /// a hello come before those with a hello and no frame, and these before quiet ones. A live node sends its hello at
-    /// once, and a beacon every few seconds.
+    /// The rank of a connection that may be closed to make room: the lowest is closed first. `None` if it may not be closed.
+    /// Connections without a hello come first, then those with a hello and no frame, then quiet ones. A live node sends its
+    /// hello at once, and a beacon every few seconds.
     pub(super) fn eviction_rank(&self, now: Instant) -> Option<(u8, Instant)> {
         let is_over = |since: Instant, time| now.saturating_duration_since(since) > time;
         match (self.hello(), self.last_frame) {
@@ -164,7 +164,7 @@ impl Connection {
     #[inline]
     pub(super) fn read(&mut self) -> ReadOutcome {
         let space = match &mut self.peer {
-            PeerState::Known(_, cutter) => cutter.space(),
+            PeerState::Known(_, deframer) => deframer.space(),
             PeerState::Silent(hello, have) => &mut hello[*have..],
             PeerState::Connecting => return ReadOutcome::Nothing,
         };
@@ -186,10 +186,10 @@ impl Connection {
     #[inline]
     fn filled(&mut self, bytes: usize) -> ReadOutcome {
         match &mut self.peer {
-            PeerState::Known(_, cutter) => {
-                cutter.advance(bytes);
-                // All earlier whole frames have been taken, so this one is new.
-                self.had_frame |= matches!(cutter.peek(), Ok(Some(_)));
+            PeerState::Known(_, deframer) => {
+                deframer.advance(bytes);
+                // All earlier whole frames were consumed before this read, so a whole frame is a new one.
+                self.had_frame |= matches!(deframer.peek(), Ok(Some(_)));
             }
             PeerState::Silent(hello, have) => {
                 *have += bytes;
@@ -280,7 +280,7 @@ pub(super) fn dial(options: &SocketOptions, local: SocketAddr, to: SocketAddr) -
         setup::enlarge(&socket, bytes);
     }
     if !local.ip().is_unspecified() {
-        // The peer should see the address at which we listen.
+        // Use the listening socket's address, so that the peer can compute the address at which this side listens.
         socket.bind(&with_port(local, 0).into())?;
     }
     let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
@@ -299,7 +299,7 @@ pub(super) fn configure(stream: &TcpStream, options: &SocketOptions) -> io::Resu
     let alive = TcpKeepalive::new().with_time(DEAD_PEER_TIMEOUT).with_interval(DEAD_PEER_TIMEOUT / 4);
     socket.set_tcp_keepalive(&alive)?;
     if let Some(time) = options.busy_poll {
-        // It was allowed when the listening socket was set up.
+        // Cannot fail: it was allowed for the listening socket.
         let _ = socket.set_busy_poll(time.as_micros() as u32);
     }
     Ok(())
@@ -328,8 +328,8 @@ mod tests {
         far.write_all(&[&[7; 50][..], &prefix(100), &[8; 50]].concat()).unwrap();
         assert_eq!((near.read(), near.eviction_rank(begun + 2 * FIRST_FRAME_TIMEOUT)), (ReadOutcome::Bytes, None));
         // The frame is taken, and a tick has seen it.
-        let PeerState::Known(_, cutter) = &mut near.peer else { unreachable!("its hello was set") };
-        cutter.consume();
+        let PeerState::Known(_, deframer) = &mut near.peer else { unreachable!("its hello was set") };
+        deframer.consume();
         (near.had_frame, near.last_frame) = (false, Some(begun));
         far.write_all(&[8; 49]).unwrap();
         assert_eq!((near.read(), near.eviction_rank(begun + QUIET_TIMEOUT)), (ReadOutcome::Bytes, None));

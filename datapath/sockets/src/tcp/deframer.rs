@@ -55,7 +55,7 @@ pub struct Deframer {
 impl Deframer {
     /// For frames up to this length.
     pub fn new(longest: usize) -> Deframer {
-        // A partial frame is moved to the front when the end is near. More memory makes that rarer.
+        // A partial frame is moved to the front when the end is near. With more memory this happens less often.
         let memory = vec![0; READ.max(4 * (PREFIX + longest))].into_boxed_slice();
         Deframer { memory, start: 0, end: 0, max_frame: longest }
     }
@@ -102,7 +102,7 @@ impl Deframer {
     }
 }
 
-/// Where received frames are copied to.
+/// Steers received frames and copies them to frames of the pool.
 pub(super) struct Inbox {
     pub(super) steering: Steering,
     pub(super) pool: Pool,
@@ -118,7 +118,7 @@ pub(super) struct Inbox {
 pub(super) const MAX_CLAIMED: usize = 64;
 
 impl Inbox {
-    /// Pass whole frames to `each`, at most `budget`. Returns how many, and whether those are all.
+    /// Pass at most `budget` whole frames to `each`. Returns how many, and whether no whole frame is left.
     #[inline]
     pub(super) fn deliver_frames(
         &mut self,
@@ -132,7 +132,7 @@ impl Inbox {
                 return Ok((taken, false));
             }
             let Some(mut frame) = self.spare_frame.take().or_else(|| self.pool.take()) else {
-                // The frame stays here, and later ones stay with the kernel and the peer.
+                // The frame stays in the deframer. Later ones stay in the socket, and TCP makes the peer wait.
                 self.no_frame += 1;
                 return Ok((taken, false));
             };
@@ -165,31 +165,31 @@ mod tests {
     #[test]
     fn absurd_lengths_are_nonsense_before_anything_else_has_come() {
         for len in [0, 13, 1501, 1 << 31, u32::MAX] {
-            let mut cutter = Deframer::new(1500);
-            cutter.space()[..PREFIX].copy_from_slice(&len.to_be_bytes());
-            cutter.advance(PREFIX - 1);
-            assert_eq!(cutter.peek(), Ok(None));
-            cutter.advance(1);
-            assert_eq!(cutter.peek(), Err(InvalidLength(len)));
+            let mut deframer = Deframer::new(1500);
+            deframer.space()[..PREFIX].copy_from_slice(&len.to_be_bytes());
+            deframer.advance(PREFIX - 1);
+            assert_eq!(deframer.peek(), Ok(None));
+            deframer.advance(1);
+            assert_eq!(deframer.peek(), Err(InvalidLength(len)));
         }
     }
 
     #[test]
     fn the_longest_frames_have_room_wherever_they_start() {
         let (len, mut number) = (1 << 20, 0u8);
-        let mut cutter = Deframer::new(len);
+        let mut deframer = Deframer::new(len);
         let stream: Vec<u8> = (0..5).flat_map(|n: u8| [&prefix(len)[..], &vec![n; len]].concat()).collect();
         let mut rest = &stream[..];
         while !rest.is_empty() {
-            let space = cutter.space();
+            let space = deframer.space();
             let piece = space.len().min(rest.len()).min(700_001);
             space[..piece].copy_from_slice(&rest[..piece]);
-            cutter.advance(piece);
+            deframer.advance(piece);
             rest = &rest[piece..];
-            while let Ok(Some(frame)) = cutter.peek() {
+            while let Ok(Some(frame)) = deframer.peek() {
                 assert!(frame.len() == len && frame.iter().all(|byte| *byte == number));
                 number += 1;
-                cutter.consume();
+                deframer.consume();
             }
         }
         assert_eq!(number, 5);

@@ -20,7 +20,7 @@ use crate::errors::is_out_of_descriptors;
 /// The most connections, and the most accepted ones among them.
 pub(super) const MAX_CONNECTIONS: usize = 512;
 const MAX_ACCEPTED: usize = MAX_CONNECTIONS / 2;
-/// A connection that sends no hello for this long is closed, unless this side dialed and the other end's kernel answers.
+/// A connection that sends no hello for this long is closed, unless this side dialed it and the other end's kernel answers.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
 /// If two nodes dial each other within this time, one of the connections is redundant.
 const SIMULTANEOUS_DIAL: Duration = Duration::from_secs(1);
@@ -41,13 +41,12 @@ impl Tcp {
     pub(super) fn poll_events(&mut self) {
         self.events.clear();
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Errors can only be invalid descriptors and interruptions. After an interruption the next poll sees the same
-        // events.
+        // An error means an invalid descriptor or a signal. After a signal the next poll sees the events.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&none));
         for at in 0..self.events.len() {
             match self.events[at].data.u64() {
                 LISTENER => self.accept(),
-                // The clock decides what is due, below.
+                // Only drain the timer: the clock below decides whether a tick is due.
                 TIMER => {
                     let _ = self.timer.get().map(|timer| rustix::io::read(timer, &mut [0; 8]));
                 }
@@ -70,29 +69,29 @@ impl Tcp {
                     connection.peer = PeerState::Silent(Default::default(), 0)
                 }
                 Ok(None) => return,
-                Ok(Some(error)) | Err(error) => return self.on_refused(slot, &error),
+                Ok(Some(error)) | Err(error) => return self.on_dial_failed(slot, &error),
             }
         }
         self.write(slot);
     }
 
-    /// The connection was not set up.
+    /// A dial failed.
     #[cold]
-    fn on_refused(&mut self, slot: u32, error: &io::Error) {
-        let place = self.peer_targets.iter_mut().find(|place| place.slot == Some(slot));
-        place.into_iter().for_each(|place| place.error = Some(error.to_string()));
+    fn on_dial_failed(&mut self, slot: u32, error: &io::Error) {
+        let target = self.peer_targets.iter_mut().find(|target| target.slot == Some(slot));
+        target.into_iter().for_each(|target| target.error = Some(error.to_string()));
         self.mark_ended(slot, ReadOutcome::Closed, 0);
     }
 
-    /// Why no peer is connected, if there are addresses of peers. The kernel's reason of one of them is named.
+    /// Why no peer is connected, if peer addresses were added. Names the kernel's error for one of them.
     pub(super) fn alone_error(&self) -> Option<String> {
-        let place = self.peer_targets.iter().find(|place| place.error.is_some()).or(self.peer_targets.first())?;
-        let why = place.error.as_deref().unwrap_or("it does not answer");
+        let target = self.peer_targets.iter().find(|target| target.error.is_some()).or(self.peer_targets.first())?;
+        let why = target.error.as_deref().unwrap_or("it does not answer");
         let more = match self.peer_targets.len() - 1 {
             0 => String::new(),
             more => format!(", and none of {more} more answers"),
         };
-        Some(format!("no peer is connected: {}: {why}{more}", place.at))
+        Some(format!("no peer is connected: {}: {why}{more}", target.at))
     }
 
     fn tick(&mut self, now: Instant) {
@@ -121,10 +120,10 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Run the timer that wakes a sleeping node, while anything may become due.
+    /// Run the timer that wakes a sleeping node while a dial, an accept or a hello may become due.
     fn set_timer(&mut self) {
         let is_known = |slot: &u32| self.connections[*slot as usize].as_ref().is_some_and(|its| its.hello().is_some());
-        let wanted = self.peer_targets.iter().any(|place| place.slot.is_none() && !self.is_connected(place.at))
+        let wanted = self.peer_targets.iter().any(|target| target.slot.is_none() && !self.is_connected(target.at))
             || self.accept_retry.is_some()
             || !self.live.iter().all(is_known);
         if wanted != self.is_timer_running {
@@ -135,23 +134,23 @@ impl Tcp {
         }
     }
 
-    /// Whether the peer that listens at this address is connected, by either side's dial.
-    fn is_connected(&self, place: SocketAddr) -> bool {
+    /// Whether the peer that listens at this address is connected, whichever side dialed.
+    fn is_connected(&self, at: SocketAddr) -> bool {
         let mut connections = self.live.iter().filter_map(|slot| self.connections[*slot as usize].as_ref());
-        connections.any(|connection| connection.listen_address() == Some(place))
+        connections.any(|connection| connection.listen_address() == Some(at))
     }
 
-    /// Whether a peer that this side dialed is there and has sent no hello. Its program may be busy: its kernel has accepted the
-    /// connection.
+    /// Whether a connection that this side dialed may still get a hello: the peer's kernel answers, and its program may be
+    /// busy.
     pub(super) fn may_say_hello(&self, slot: u32) -> bool {
         let Some(its) = &self.connections[slot as usize] else { return false };
-        let mut targets = self.peer_targets.iter().filter(|place| place.slot == Some(slot));
-        its.hello().is_none() && targets.any(|place| !self.is_connected(place.at)) && alive::answers(&its.stream)
+        let mut targets = self.peer_targets.iter().filter(|target| target.slot == Some(slot));
+        its.hello().is_none() && targets.any(|target| !self.is_connected(target.at)) && alive::answers(&its.stream)
     }
 
     pub(super) fn add_peer(&mut self, at: SocketAddr) -> Result<(), PeerAddressError> {
         // All nodes may share one list of addresses, which contains our own.
-        if at == self.local || self.peer_targets.iter().any(|place| place.at == at) {
+        if at == self.local || self.peer_targets.iter().any(|target| target.at == at) {
             return Ok(());
         }
         if self.peer_targets.len() == MAX_CONNECTIONS - MAX_ACCEPTED {
@@ -163,7 +162,7 @@ impl Tcp {
     }
 
     pub(super) fn remove_peer(&mut self, at: SocketAddr) {
-        self.peer_targets.retain(|place| place.at != at);
+        self.peer_targets.retain(|target| target.at != at);
         for index in 0..self.live.len() {
             let slot = self.live[index];
             if self.connection(slot).is_some_and(|its| its.remote == at || its.listen_address() == Some(at)) {
@@ -174,22 +173,22 @@ impl Tcp {
         self.set_timer();
     }
 
-    fn dial(&mut self, place: usize, now: Instant) {
+    fn dial(&mut self, target: usize, now: Instant) {
         self.counters.dialed += 1;
-        let at = self.peer_targets[place].at;
+        let at = self.peer_targets[target].at;
         let mut stream = dial(&self.options, self.local, at);
         if stream.as_ref().is_err_and(is_out_of_descriptors) && self.evict_one() {
             stream = dial(&self.options, self.local, at);
         }
         match stream {
-            Ok(stream) => self.peer_targets[place].slot = self.add(stream, at, true),
+            Ok(stream) => self.peer_targets[target].slot = self.add(stream, at, true),
             Err(error) => {
                 self.counters.dial_failed += 1;
-                self.peer_targets[place].error = Some(error.to_string());
+                self.peer_targets[target].error = Some(error.to_string());
             }
         }
-        if self.peer_targets[place].slot.is_none() {
-            self.peer_targets[place].on_failed(now);
+        if self.peer_targets[target].slot.is_none() {
+            self.peer_targets[target].on_failed(now);
         }
     }
 
@@ -199,8 +198,8 @@ impl Tcp {
             match self.listener.accept() {
                 Ok((stream, remote)) => self.accepted(stream, remote),
                 Err(error) if is_out_of_descriptors(&error) => {
-                    // At most one a poll: a connection that was accepted a moment ago must be read before it can be
-                    // closed for another.
+                    // Evict at most one a poll, because a connection that was just accepted must be read before it can be
+                    // evicted.
                     if is_crowded {
                         break;
                     }
@@ -220,8 +219,8 @@ impl Tcp {
         self.pause_accept(again);
     }
 
-    /// Set when to try accept again. Until then, waiting connections must not wake the node: without a descriptor they
-    /// would wake it all the time.
+    /// Set when to try accept again. Until then the listener is not watched: connections that cannot be accepted would wake
+    /// the node all the time.
     fn pause_accept(&mut self, again: Option<Instant>) {
         if again.is_some() != self.accept_retry.is_some() {
             let flags = if again.is_some() { EventFlags::empty() } else { EventFlags::IN };
@@ -233,7 +232,7 @@ impl Tcp {
     }
 
     fn accepted(&mut self, stream: TcpStream, remote: SocketAddr) {
-        let dialed = self.peer_targets.iter().filter(|place| place.slot.is_some()).count();
+        let dialed = self.peer_targets.iter().filter(|target| target.slot.is_some()).count();
         if self.live.len() - dialed >= MAX_ACCEPTED && !self.evict_one() {
             // Dropping the stream closes it.
             self.counters.refused_full += 1;
@@ -243,8 +242,8 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Close one accepted connection to make room: the lowest by [`Connection::eviction_rank`], and among equals the oldest. So
-    /// silent connections, however many, do not keep others out.
+    /// Close one accepted connection to make room: the lowest by [`Connection::eviction_rank`], and among equals the oldest.
+    /// So silent connections do not keep others out, however many there are.
     #[cold]
     fn evict_one(&mut self) -> bool {
         self.close_ended();
@@ -261,7 +260,7 @@ impl Tcp {
 
     /// Whether this side has dialed the connection.
     fn is_dialed(&self, slot: u32) -> bool {
-        self.peer_targets.iter().any(|place| place.slot == Some(slot))
+        self.peer_targets.iter().any(|target| target.slot == Some(slot))
     }
 
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {
@@ -275,7 +274,7 @@ impl Tcp {
         Some(slot as u32)
     }
 
-    /// If the hello is complete, check it and use the connection.
+    /// If the hello is complete, check it, and make the connection known.
     #[cold]
     pub(super) fn on_hello(&mut self, slot: u32) {
         let longest = self.caps.max_frame;
@@ -298,17 +297,17 @@ impl Tcp {
         }
         self.routes.entry(hello.address).or_insert(slot);
         self.counters.connected += 1;
-        self.peer_targets.iter_mut().filter(|place| place.slot == Some(slot)).for_each(PeerTarget::on_answered);
+        self.peer_targets.iter_mut().filter(|target| target.slot == Some(slot)).for_each(PeerTarget::on_answered);
         self.set_timer();
     }
 
-    /// This node has connected to itself, by another of its addresses. Remove that address, so that it is not dialed
-    /// again. Only the dialing side knows it: an accepted connection may come from another address, and any host can
-    /// claim our link address. So the accepting side answers, and the dialing side learns of it.
+    /// This node seems to have connected to itself, through another of its addresses. The dialing end removes that address, so
+    /// that it is not dialed again. The accepting end does not know the dialed address, and any host can claim this node's
+    /// link address, so it only answers with its hello, which the dialing end recognizes.
     #[cold]
     fn on_self_connection(&mut self, slot: u32) {
         let known = self.peer_targets.len();
-        self.peer_targets.retain(|place| place.slot != Some(slot));
+        self.peer_targets.retain(|target| target.slot != Some(slot));
         if self.peer_targets.len() == known
             && let Some(accepted) = self.connection(slot)
         {
@@ -318,14 +317,14 @@ impl Tcp {
         self.mark_ended(slot, ReadOutcome::Closed, 0);
     }
 
-    /// Whether a connection is redundant. Two nodes that dial each other at once would have two connections, and each
-    /// would send on one of them: then no frame carries TCP's acknowledgements. So the connection that the higher
-    /// address dialed stays. The other one is not answered, and nothing was sent on it. That holds only for dials at
-    /// the same time: a dial that hangs must not keep the peer out.
+    /// Whether a connection is redundant. Two nodes that dial each other at once would have two connections, and each would
+    /// send on another one: then no frame carries TCP's acknowledgements. So only the connection that the higher address
+    /// dialed stays. The other one is not answered, and has carried no frame. The rule is only for dials at the same time: a
+    /// dial that hangs must not keep the peer out.
     fn is_redundant(&self, slot: u32, hello: &Hello) -> bool {
         let connection = |slot: u32| self.connections[slot as usize].as_ref();
         let Some(at) = connection(slot).map(|accepted| accepted.listen_address_of(hello)) else { return false };
-        let dialed = self.peer_targets.iter().find(|place| place.at == at).and_then(|place| place.slot);
+        let dialed = self.peer_targets.iter().find(|target| target.at == at).and_then(|target| target.slot);
         let dialed = dialed.filter(|dialed| *dialed != slot).and_then(connection);
         dialed.is_some_and(|dialed| dialed.since.elapsed() < SIMULTANEOUS_DIAL && self.caps.address > hello.address)
     }
@@ -338,7 +337,7 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// The peer receives nothing more. Its earlier bytes are still read, to the end; then the connection is closed.
+    /// The peer receives nothing more. Bytes that it sent before are read to the end; then the connection is closed.
     #[cold]
     pub(super) fn half_close(&mut self, slot: u32) {
         let Some(connection) = &mut self.connections[slot as usize] else { return };
@@ -356,15 +355,16 @@ impl Tcp {
             ReadOutcome::Closed => self.counters.ended += 1,
             ReadOutcome::Bytes | ReadOutcome::Nothing => (),
         }
-        let place = self.peer_targets.iter_mut().find(|place| place.slot == Some(slot));
-        if let Some(place) = place {
+        let target = self.peer_targets.iter_mut().find(|target| target.slot == Some(slot));
+        if let Some(target) = target {
             self.counters.dial_failed += connection.hello().is_none() as u64;
-            place.on_failed(Instant::now());
+            target.on_failed(Instant::now());
         }
         self.reroute(slot);
     }
 
-    /// If there is a second connection to the same peer, use it from now on. It learns the peer's other addresses again.
+    /// The connection carries no frames any more. If there is a second one to its peer, that one takes over the address of the
+    /// hello. It learns the peer's other addresses again.
     fn reroute(&mut self, slot: u32) {
         let routed: Vec<Address> = self.routes.iter().filter(|(_, its)| **its == slot).map(|(to, _)| *to).collect();
         for address in routed {
@@ -379,8 +379,8 @@ impl Tcp {
         }
     }
 
-    /// Control frames have arrived on this connection. Frames to the addresses that they came from go by it too, if no
-    /// other connection has them: a peer may have several addresses.
+    /// Control frames have arrived on this connection. It carries frames to their source addresses from now on, unless another
+    /// connection does. A peer may have several addresses.
     #[cold]
     pub(super) fn learn_routes(&mut self, slot: u32) {
         for source in self.inbox.claimed.drain(..) {

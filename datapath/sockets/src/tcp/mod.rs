@@ -3,7 +3,7 @@
 //! ```text
 //!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames; the rest waits
 //!              ▲
-//!            routes    address ─▶ connection, once its hello has come
+//!            routes    address ─▶ connection, once its hello has arrived
 //!              ▲
 //!   each ◀── steering ◀── deframer ◀── one read
 //!            copied to a frame of the pool
@@ -12,26 +12,29 @@
 //!                    (dialed)    (accepted)   (hello)   again, after a pause that grows
 //! ```
 //!
-//! The transport is reliable and ordered as long as a connection lives. When it ends, frames in flight are lost with
-//! it, and so are the frames still queued here, which are counted (`tcp_lost_disconnected`). If a peer takes nothing
-//! from its full queue for 20 ms, frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does
-//! not hold up other peers.
+//! The transport is reliable and ordered while a connection lives. When the connection ends, frames in flight are lost, and
+//! so are the queued ones, which are counted (`tcp_lost_disconnected`). If a peer takes nothing from its full queue for
+//! 20 ms, frames for it are dropped (`tcp_lost_stalled`) until it takes something. So a stalled peer does not block frames
+//! for others (head-of-line blocking).
 //!
 //! Each side first sends a hello: its address, the port where it listens, and its longest frame. The dialing side sends
-//! first. If two nodes dial each other at once, the dial of the lower address is not answered. If there are two
-//! connections all the same, each side sends only on the one that it knew first, until that ends, and receives on both.
-//! So no frame is duplicated or overtaken.
+//! first. If two nodes dial each other at once, the dial of the lower address is not answered. If there are two connections
+//! nevertheless, each side receives on both, and sends only on the connection that it knew first, until that ends. So no frame
+//! is duplicated or overtaken.
 //!
 //! # What unknown hosts can do
 //!
-//! Peers are not authenticated. A host that can connect can claim any address, by its hello or by control frames from that
-//! address, and 256 addresses beside that of its hello. It gets the frames for an address if it is first, or when the
-//! owner's connection ends. A connection that sends no valid hello within 3 s is closed and counted, unless this side dialed
-//! it and the other end's kernel answers. A connection that announces an invalid length is always closed and counted. When
-//! connections or descriptors run out, the transport
-//! closes a connection without a hello; or one without a whole frame in its first half second; or one that has sent no
-//! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
-//! networks whose hosts trust each other.
+//! Peers are not authenticated. A host that can connect can claim any address in its hello, and 256 more with control frames
+//! from these addresses. It gets the frames for an address if it claims the address first, or when the owner's connection
+//! ends.
+//!
+//! A connection that sends no valid hello within 3 s is closed and counted, unless this side dialed it and the other end's
+//! kernel answers. A connection that announces an invalid length is always closed and counted. When connections or
+//! descriptors run out, the transport closes, in this order: a connection without a hello, a connection without a whole
+//! frame in its first half second, or a connection that has sent no whole frame for 15 s. Half of the connections are reserved for added peer
+//! addresses.
+//!
+//! As with Ethernet, use it on networks whose hosts trust each other.
 
 mod alive;
 mod connection;
@@ -83,8 +86,8 @@ pub struct Tcp {
     epoll: Own,
     timer: Own,
     is_timer_running: bool,
-    /// When accept is tried again; set while no descriptor is left for a new connection. Until then the listener does
-    /// not wake the node.
+    /// When to try accept again. Set while no descriptor is left for a new connection: until then the listener does not wake
+    /// the node.
     accept_retry: Option<Instant>,
     events: Vec<Event>,
     inbox: Inbox,
@@ -93,16 +96,17 @@ pub struct Tcp {
     live: Vec<u32>,
     /// The slots whose connections have ended and must be closed.
     ended: Vec<(u32, ReadOutcome)>,
-    /// For each link address, the one connection that carries its frames, even if more lead there. So frames stay in
-    /// order. A connection carries those for its peer's own address and for others from which its peer has sent.
+    /// For each link address the connection that carries its frames. It is one connection, even if there are several to the
+    /// peer, so that frames stay in order. A connection carries frames for the address of its peer's hello, and for addresses
+    /// from which the peer has sent control frames.
     routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
     receives: u32,
     /// Silent peers whose host answers, until they are reported to the node.
     alive: Vec<Address>,
-    /// A peer that was dialed is there and has sent no hello, until it is reported to the node.
+    /// The host of a dialed peer answers, but no hello has arrived. Reported to the node at the next poll.
     has_stranger: bool,
-    /// How long a full queue is waited for.
+    /// How long a sender waits for a full queue.
     stall_timeout: Duration,
     last_tick: Instant,
     own_address: LocalAddress,
@@ -143,8 +147,8 @@ impl Tcp {
         self.connections[slot as usize].as_mut()
     }
 
-    /// Receive at most `budget` frames from one connection. Makes one system call if the buffered bytes are not enough and,
-    /// without `skips_epoll`, epoll has reported the connection.
+    /// Receive at most `budget` frames from one connection. If the buffered bytes are not enough, it makes one system call;
+    /// without `skips_epoll` only if epoll has reported the connection.
     #[inline]
     fn receive_from(&mut self, slot: u32, skips_epoll: bool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let Tcp { connections, inbox, .. } = self;
@@ -175,7 +179,7 @@ impl Tcp {
         taken
     }
 
-    /// Mark a connection to be closed at the end of the call. Returns `taken`, for its callers to return.
+    /// Mark a connection to be closed at the end of the call. Returns `taken`, so that callers can return this call.
     #[cold]
     fn mark_ended(&mut self, slot: u32, why: ReadOutcome, taken: usize) -> usize {
         if self.ended.iter().all(|(its, _)| *its != slot) {
@@ -203,7 +207,7 @@ impl Tcp {
         true
     }
 
-    /// Send to all peers or, if one has no room, to none: then the frame can be sent again without a duplicate.
+    /// Send to all peers or, if one has no room, to none, so that sending the frame again makes no duplicate.
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, counters: count, stall_timeout, .. } = self;
@@ -215,7 +219,7 @@ impl Tcp {
         }
         let mut receivers = 0;
         for (address, slot) in &*routes {
-            // A peer with several addresses has a route for each, and gets the frame by that of its own address.
+            // A peer with several addresses has a route for each. Send only on the route of its hello's address.
             if let Some(connection) = &mut connections[*slot as usize]
                 && connection.has_address(*address)
             {
@@ -336,7 +340,7 @@ impl Transport for Tcp {
         if let Some(why) = self.own_address.error() {
             return each(Notice::LinkError(why));
         }
-        // Existing connections go on, but a node with several transports would not use one with an error.
+        // A node with several transports would stop using this one after an error, so report none while peers are connected.
         if !self.routes.is_empty() {
             return;
         }
@@ -385,15 +389,15 @@ impl Transport for Tcp {
     }
 }
 
-/// Bytes for which the peer's window has no room are still on this side. The transport waits until they have left,
-/// because the kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received
-/// bytes: closing a socket with unread bytes resets the connection, and the peer may then miss the last frames.
+/// Bytes beyond the peer's receive window are still on this side. The transport waits until they have left, because the
+/// kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received bytes: closing a
+/// socket with unread bytes resets the connection, and the peer may then miss the last frames.
 impl Drop for Tcp {
     fn drop(&mut self) {
-        // A forked child may have copies of the sockets. They end all the same, and the port is free.
+        // A forked child may have copies of the sockets. Shutting them down ends the connections and frees the port all the same.
         _ = self.listener.get().map(|listener| SockRef::from(listener).shutdown(Shutdown::Both));
         if self.connections.iter().flatten().any(|connection| connection.stream.is_lost()) {
-            // Nothing is written into the program's own sockets. It has hung up.
+            // The program has closed our descriptors. Their numbers may be its own sockets by now, so write nothing.
             return;
         }
         let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());

@@ -1,6 +1,6 @@
-//! The send queue of one connection. The transport pushes frames, and [`Outbox::write`] pops them into the socket's
-//! buffer. It holds 256 frames. When it is full, frames are refused, and after [`STALL_TIMEOUT`] without progress
-//! dropped and counted.
+//! The send queue of one connection. The transport pushes frames, and [`Outbox::write`] pops them into the socket's buffer.
+//! The queue has room for 256 frames. When it is full, the sender must wait; after [`STALL_TIMEOUT`] without progress,
+//! frames are dropped and counted.
 
 use std::array;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ use super::deframer::{PREFIX, prefix};
 pub(super) const HELLO_BYTES: usize = 20;
 /// The most frames that wait at one connection.
 pub(super) const MAX_QUEUED: usize = 256;
-/// When a peer takes nothing from its full queue for this long, frames for it are dropped until it takes something. A
-/// node with several transports waits longer than this for a transport that takes no frames.
+/// If a peer's full queue does not drain for this long, frames for the peer are dropped until it drains. This is
+/// shorter than the time after which a node with several transports gives up a transport that takes no frames.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_millis(20);
 /// The most frames of one system call, and the most for a cheaper one.
 const FRAMES_PER_CALL: usize = 64;
@@ -35,23 +35,23 @@ pub(super) struct Outbox {
     queue: VecDeque<([u8; PREFIX], Frame)>,
     /// Bytes of the first frame, its prefix included, that were sent.
     sent_bytes: usize,
-    /// When frames were first refused, since bytes were last sent.
-    refused_since: Option<Instant>,
+    /// When a frame first found the queue full, since bytes were last sent.
+    full_since: Option<Instant>,
 }
 
 /// Whether there is room for another frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Some,
-    /// Not now: the caller should wait.
+    /// There is no room now: the caller should wait.
     Full,
-    /// Not now, and the peer takes nothing: waiting would hold up other peers.
+    /// There is no room, and the peer takes nothing: waiting would block frames for other peers.
     Stalled,
 }
 
 impl Outbox {
     pub(super) fn new(hello: [u8; HELLO_BYTES]) -> Outbox {
-        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(MAX_QUEUED), sent_bytes: 0, refused_since: None }
+        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(MAX_QUEUED), sent_bytes: 0, full_since: None }
     }
 
     /// Queue the hello, before all frames.
@@ -65,14 +65,14 @@ impl Outbox {
         if self.queue.len() < MAX_QUEUED { Room::Some } else { self.check_stalled(Instant::now(), longest) }
     }
 
-    /// The queue counts as full from the next frame on only.
+    /// Start the stall time anew, with the next frame that finds the queue full.
     pub(super) fn forget_full(&mut self) {
-        self.refused_since = None;
+        self.full_since = None;
     }
 
     #[cold]
     fn check_stalled(&mut self, now: Instant, longest: Duration) -> Room {
-        let since = *self.refused_since.get_or_insert(now);
+        let since = *self.full_since.get_or_insert(now);
         if now.saturating_duration_since(since) < longest { Room::Full } else { Room::Stalled }
     }
 
@@ -124,7 +124,7 @@ impl Outbox {
 
     /// Record sent bytes. Returns the number of frames that they complete.
     fn advance(&mut self, bytes: usize) -> usize {
-        self.refused_since = None;
+        self.full_since = None;
         let hello = self.hello_left.min(bytes);
         self.hello_left -= hello;
         self.sent_bytes += bytes - hello;
@@ -139,7 +139,7 @@ impl Outbox {
         frames
     }
 
-    /// The prefix and the bytes of a queued frame, less what was already sent.
+    /// The prefix and the bytes of a queued frame, without the bytes that were sent already.
     fn piece(&self, at: usize) -> [&[u8]; 2] {
         let Some((prefix, frame)) = self.queue.get(at) else { return [&[]; 2] };
         let gone = if at == 0 { self.sent_bytes } else { 0 };

@@ -1,32 +1,32 @@
 //! **Frames in UDP datagrams**: each datagram is one frame.
 //!
 //! ```text
-//!   send ──▶ queue ──▶ flush: runs ──▶ one sendmmsg      frames wait only for room in the socket
+//!   send ──▶ queue ──▶ flush: runs ──▶ one sendmmsg      a frame stays queued only while the socket is full
 //!            To::One / To::All
 //!                       ▲
 //!                  peer table     link address ─▶ socket address, added or learned; bounded
 //!                       ▲
 //!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
-//!            to a frame of the pool   64 KiB a message, which GRO may have made of many
+//!            to a frame of the pool   64 KiB a message, in which GRO may have merged many datagrams
 //! ```
 //!
-//! With `connect=` the socket is connected to the only peer. Then the kernel has less to do for each datagram, and
-//! drops those of others.
+//! With `connect=` the socket is connected to its only peer. Then the kernel does less work for each datagram, and drops
+//! datagrams of other hosts.
 //!
-//! The transport is neither reliable nor ordered. IP does not fragment datagrams, unless the options ask for it: a
-//! frame that exceeds the path's MTU is not sent, and counted.
+//! The transport is neither reliable nor ordered. IP does not fragment datagrams, unless the options ask for it: a frame
+//! that exceeds the path's MTU is counted and not sent.
 //!
 //! # What unknown hosts can do
 //!
-//! Control frames use the `plain` framing, so their Ethernet source is the sender's own address. The socket address
-//! from which such a frame arrives is where frames for that link address go. Several link addresses, up to 257, may be
-//! behind one socket address. Peers are not authenticated. A host that can send datagrams to this socket can
+//! Control frames use the `plain` framing, so their Ethernet source is the sender's own address. Frames for that link
+//! address then go to the socket address from which the control frame arrived. Up to 257 link addresses may be behind one
+//! socket address. Peers are not authenticated. A host that can send datagrams to this socket can
 //!
 //! - claim any link address, unless a peer that was added or received from recently has it. Frames for the address then
 //!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
 //! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
-//! - cause floods of frames to unknown addresses, as many a second as `FloodLimiter` allows;
+//! - cause floods of frames to unknown addresses, at the rate that `FloodLimiter` allows;
 //! - fill the table of 16,384 peers and as many learned link addresses: then no new one is learned until some have been
 //!   silent for two beacons. Added peers are kept. A learned link address is forgotten after a minute of silence.
 //!
@@ -94,7 +94,7 @@ struct Counters {
 }
 
 impl Udp {
-    /// Copy the next datagram into this frame. The error returns the frame, if the datagram is not for us.
+    /// Copy the next datagram into this frame. If the datagram is not for this node, the error returns the frame.
     #[inline]
     fn copy_next(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
         let Some((bytes, from)) = self.stage.peek() else { return Err(frame) };
@@ -106,14 +106,13 @@ impl Udp {
         space.copy_from_slice(bytes);
         frame.set_len(bytes.len());
         let is_admitted = self.steering.admits(frame.bytes());
-        // A frame that steering drops may be for an earlier run of this node. The sender's address is valid all the
-        // same.
+        // A frame that steering drops may be for an earlier run of this node. Its sender's address is valid nevertheless.
         let is_plain = frame.bytes().get(12..14) == Some(&self.ethertype.plain().to_be_bytes());
         let is_ours = !is_plain || self.learn_from(frame.bytes(), from);
         if is_admitted && is_ours { Ok(frame) } else { Err(frame) }
     }
 
-    /// Learn the sender's address from a control frame. False if the frame is our own.
+    /// Learn the sender's address from a control frame. `false` if this node itself sent the frame.
     fn learn_from(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
         let Ok(parsed) = frame::parse(bytes, self.ethertype) else { return true };
         let source = parsed.source;
@@ -166,13 +165,13 @@ impl Udp {
 }
 
 impl Drop for Udp {
-    /// The address is free, even if a forked child has a copy of the socket: see `open.rs`. A connected socket would go on to take the
-    /// datagrams of its peer.
+    /// Free the address, even if a forked child has a copy of the socket: see `open.rs`. A connected socket is left as it is, because the
+    /// child's copy would go on receiving its peer's datagrams.
     fn drop(&mut self) {
-        // Another thread may hold the way for heartbeats for longer.
+        // The heartbeat thread may keep its handle for longer.
         self.out_of_band.close();
         if self.connected.is_none() {
-            // Without it the address is free when the child ends.
+            // If this fails, the address is free when the child ends.
             _ = self.socket.get().map(|socket| socket2::SockRef::from(socket).set_reuse_address(true));
         }
     }
@@ -195,7 +194,7 @@ impl Transport for Udp {
         let mut taken = 0;
         while taken < budget && !self.stage.is_empty() {
             let Some(blank) = self.spare_frame.take().or_else(|| self.caps.pool.take()) else {
-                // The datagram stays here, and later ones stay with the kernel.
+                // The datagram stays in the stage, and later ones stay in the socket.
                 self.counters.no_frame += 1;
                 break;
             };
@@ -219,7 +218,7 @@ impl Transport for Udp {
             return true;
         }
         match self.peer_table.find(to) {
-            Some(ticket) => self.sender.push(To::One(ticket), frame),
+            Some(key) => self.sender.push(To::One(key), frame),
             None => self.flood(to, frame),
         }
     }
@@ -250,7 +249,7 @@ impl Transport for Udp {
 
     fn peer(&self, at: Address) -> PeerInfo {
         let place =
-            self.peer_table.find(at).and_then(|ticket| SocketAddr::try_from(self.peer_table.get(ticket)?.clone()).ok());
+            self.peer_table.find(at).and_then(|key| SocketAddr::try_from(self.peer_table.get(key)?.clone()).ok());
         PeerInfo { address: place.map(|place| format!("udp:{place}")), path: None }
     }
 

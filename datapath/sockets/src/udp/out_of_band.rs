@@ -13,7 +13,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, recvmsg, sendm
 
 use crate::setup::socket_address;
 
-/// The most waiting datagrams whose senders hear a heartbeat. Those of known peers are among them.
+/// The most waiting datagrams whose senders get a heartbeat.
 const MAX_WAITING: usize = 256;
 
 /// The socket addresses of the peers, for another thread.
@@ -21,7 +21,7 @@ pub(crate) type SharedPeers = Arc<Mutex<HashSet<SocketAddr>>>;
 
 #[derive(Debug)]
 pub(super) struct UdpOutOfBand {
-    /// `None` once the transport is closed: the socket's port is free then.
+    /// `None` once the transport is closed, so that the port is free.
     socket: Mutex<Option<Arc<Own<UdpSocket>>>>,
     peers: SharedPeers,
 }
@@ -40,13 +40,13 @@ impl OutOfBand for UdpOutOfBand {
     fn broadcast(&self, frame: &[u8]) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        // It is none of ours if the program has closed it by its number.
+        // `get` fails if the program has closed the descriptor, because its number may be another file's by now.
         let Some(socket) = socket.as_ref().and_then(|socket| socket.get()) else { return false };
-        // Others may look for this node. It does not know them, because it has not read what they sent.
+        // Nodes that this one does not know yet may search for it. Their datagrams wait in the socket.
         peers.extend(senders_of_waiting(socket));
         let mut sent = false;
         for peer in peers {
-            // The node's thread may have set a segment length on the socket. This frame is whole.
+            // The node's thread may have set a segment length on the socket, by which this frame must not be split.
             let whole = [ControlMessage::UdpGsoSegments(&0)];
             let to = SockaddrStorage::from(peer);
             let frame = [IoSlice::new(frame)];
@@ -63,7 +63,7 @@ fn senders_of_waiting(socket: &UdpSocket) -> HashSet<SocketAddr> {
         return senders;
     }
     for _ in 0..MAX_WAITING {
-        // With `MSG_TRUNC` the next look begins behind the whole datagram, though nothing of it is copied.
+        // With `MSG_TRUNC` the next peek begins behind the whole datagram, although no byte of it is copied.
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
         let Ok(looked) = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut [], None, flags) else {
             break;
@@ -74,7 +74,8 @@ fn senders_of_waiting(socket: &UdpSocket) -> HashSet<SocketAddr> {
     senders
 }
 
-/// Let the next look at waiting datagrams begin at this offset behind the first one's start; -1: always there. Returns whether it does.
+/// Set the offset at which the next peek at waiting datagrams begins. With -1 each peek begins at the first one. Returns whether
+/// the kernel supports it.
 fn set_peek_offset(socket: &UdpSocket, offset: libc::c_int) -> bool {
     let length = size_of_val(&offset) as libc::socklen_t;
     // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads `length` bytes of `offset`.

@@ -1,8 +1,8 @@
 //! The peer table: the socket addresses to which broadcasts go, and the link address behind each.
 //!
-//! An entry is a socket address. Behind it are the link addresses from which frames have arrived by it: usually one, more
-//! if a switch with several nodes is there, or if the node has restarted. A link address belongs to one entry. Learned
-//! entries expire; added ones stay.
+//! An entry is a socket address. Behind it are the link addresses from which frames arrived through it: usually one, or more
+//! if the peer is a switch with several nodes, or has restarted. A link address belongs to one entry. Learned entries expire;
+//! added ones stay.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use slotmap::{SlotMap, new_key_type};
 
 use super::out_of_band::SharedPeers;
 
-/// The most peer addresses, added or learned, and the most learned link addresses: as many as the peers that a node with
-/// several transports knows.
+/// The most peer addresses, added or learned, and the most learned link addresses. A node with several transports knows at
+/// most this many peers.
 pub(super) const MAX_PEERS: usize = 16_384;
 
-/// The most link addresses behind one socket address: a transport's own, and those that it can add. For one more, the
-/// earliest is forgotten.
+/// The most link addresses behind one socket address: a transport's own, and those that it can add. A further one replaces
+/// the earliest.
 const MAX_LINKS: usize = 1 + AddressSet::MAX;
 
 /// A learned entry that has been silent for this long is removed. A connected peer sends more often than that.
@@ -39,7 +39,7 @@ new_key_type! {
 /// The result of learning an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
-    /// As before.
+    /// The link address is known at this socket.
     Known,
     /// The link address is new.
     New,
@@ -47,10 +47,10 @@ pub(crate) enum Learned {
     Moved,
     /// The table is full.
     Full,
-    /// Refused: the link address belongs to an added entry, and the sender's socket was not added.
+    /// Not learned: the link address belongs to an added entry, and the sender's socket was not added.
     TakenByAdded,
-    /// Refused: the link address was received from another socket a moment ago. A link address belongs to one run of a
-    /// node, which is behind one socket.
+    /// Not learned: a frame with this link address has just arrived from another socket. A link address belongs to one run of
+    /// a node, which is behind one socket.
     Elsewhere,
 }
 
@@ -61,14 +61,14 @@ pub(crate) struct PeerTable {
     by_socket: HashMap<SocketAddr, PeerKey>,
     /// A tree, because each sent frame reads it, and it usually has few entries.
     by_address: BTreeMap<Address, Link>,
-    /// No link address of a learned entry was received from earlier than this. So a search for silent ones is rarely in
-    /// vain.
+    /// The earliest time at which a frame last arrived from any learned link address, or before that. While it is recent, the
+    /// search for silent link addresses is skipped.
     earliest: Instant,
     /// The keys of `by_socket`.
     shared: SharedPeers,
 }
 
-/// A link address is behind an entry.
+/// The entry that a link address is behind.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     key: PeerKey,
@@ -78,7 +78,7 @@ struct Link {
 #[derive(Debug)]
 struct PeerEntry {
     at: SocketAddr,
-    /// The address in the form of the system call.
+    /// The address as the system call takes it.
     raw: SocketAddrAny,
     /// The link addresses behind it, the earliest first.
     links: VecDeque<Address>,
@@ -124,7 +124,7 @@ impl PeerTable {
         self.all.iter().map(|(key, entry)| (key, &entry.raw))
     }
 
-    /// Add an entry that stays until it is removed. False if the table is full.
+    /// Add an entry that stays until it is removed. `false` if the table is full.
     pub(crate) fn add(&mut self, at: SocketAddr) -> bool {
         let key = self.by_socket.get(&at).copied().or_else(|| self.insert(at, Instant::now()));
         let entry = key.and_then(|key| self.all.get_mut(key));
@@ -138,7 +138,7 @@ impl PeerTable {
         }
     }
 
-    /// Forget learned link addresses that have been silent for too long, and learned entries that have none left.
+    /// Forget learned link addresses that have been silent for too long, and learned entries without link addresses.
     pub(crate) fn remove_silent(&mut self, now: Instant) {
         let silence = if self.is_full() { MOVE_TIMEOUT } else { SILENCE_TIMEOUT };
         let is_silent = |last_received: Instant| now.saturating_duration_since(last_received) >= silence;
@@ -194,7 +194,7 @@ impl PeerTable {
             return Learned::Elsewhere;
         }
         let Some(here) = self.entry_for(here, from, now) else { return Learned::Full };
-        // It may have been removed to make room.
+        // The link address may have been removed to make room.
         if self.by_address.contains_key(&address) {
             self.unbind(address);
         }
@@ -211,7 +211,7 @@ impl PeerTable {
                 return None;
             }
         }
-        // It may have been removed as silent.
+        // The entry may have been removed because it was silent.
         self.by_socket.get(&from).copied().or_else(|| self.insert(from, now))
     }
 
@@ -227,7 +227,7 @@ impl PeerTable {
         self.by_address.insert(address, Link { key, last_received: now });
     }
 
-    /// Take a link address from its entry. A learned entry is removed with its last one.
+    /// Remove a link address from its entry. A learned entry is removed with its last link address.
     fn unbind(&mut self, address: Address) {
         let Some(link) = self.by_address.remove(&address) else { return };
         let Some(entry) = self.all.get_mut(link.key) else { return };
@@ -259,18 +259,18 @@ impl PeerTable {
     }
 }
 
-/// The pause after a flood, for each peer but one: 5000 datagrams a second in the long run ...
+/// The pause after a flood, for each peer but one: this allows 5000 datagrams a second.
 const PAUSE_PER_PEER: Duration = Duration::from_micros(200);
-/// ... and 65536 at once: enough for one of 256 nodes to test how it reaches the others.
+/// The burst: 65536 datagrams. This is enough for one of 256 nodes to probe the paths to all others.
 const MAX_BURST: Duration = Duration::from_micros(200 * 65_536);
 
-/// Limits the flooding of frames to unknown addresses. Such a frame goes to every peer, as a switch does. By that, a
-/// node finds a peer of a static table, and tests which framing reaches a peer, with a frame to an address that no node
-/// has. But a host that forges small beacons can choose addresses for which this node answers, and each answer would be
-/// a datagram to every peer. A burst of this many floods may go at once, and only a limited number a second in the long run.
+/// Limits the flooding of frames to unknown addresses, with a token bucket. Such a frame goes to every peer, as a switch
+/// would send it. Floods are needed: they find a peer of a static table, and a frame to an address that no node has tests
+/// which framing reaches a peer. But a host that forges small beacons makes this node answer unknown addresses, and each
+/// answer would be a datagram to every peer.
 #[derive(Debug)]
 pub(super) struct FloodLimiter {
-    /// When all earlier floods are paid for.
+    /// When the pauses of all earlier floods end.
     paid_until: Instant,
 }
 

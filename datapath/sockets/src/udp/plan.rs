@@ -1,9 +1,9 @@
 //! Plans how a batch of frames becomes the messages of one system call.
 //!
-//! A run is a sequence of frames to one peer, all of one length except that the last may be shorter. A run is one
-//! message, which the kernel splits (*GSO*, generic segmentation offload). The length at which it splits is an option
-//! of the socket, so it is the same for all messages of a call. A message that is not a run must be no longer than
-//! that.
+//! A run is a sequence of frames to one peer, all of one length except that the last may be shorter. A run becomes one
+//! message, which the kernel splits (*GSO*, generic segmentation offload). The segment length is an option of the socket,
+//! so all messages of a call have the same one. The kernel must not split a message of one frame, so such a message must
+//! not be longer than a segment.
 //!
 //! ```text
 //!   frames   a1500 a1500 a1500 a900 │ b60 │ a1500 a1500 │ a1600 ...
@@ -32,8 +32,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Plan a call with as many of the first frames as possible. `frame` returns the destination and the length of
-    /// each. Without `gso` each frame is a message.
+    /// Plan a call with as many of the first frames as possible. `frame` returns the destination and the length of a frame.
+    /// Without `gso` each frame is a message.
     pub(super) fn plan<To: PartialEq>(frames: usize, frame: impl Fn(usize) -> (To, usize), gso: bool) -> Call {
         let mut call = Call { runs: [0; BATCH], messages: 0, frames: 0, segment: 0, longest_single: 0 };
         while call.frames < frames.min(BATCH) {
@@ -46,7 +46,7 @@ impl Call {
         call
     }
 
-    /// Add a message. False if it does not fit with those before it.
+    /// Add a message. `false` if its segment length does not suit those before it.
     fn add(&mut self, run: usize, len: usize) -> bool {
         let is_run = run > 1;
         let fits = match self.segment {

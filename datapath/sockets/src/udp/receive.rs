@@ -24,8 +24,8 @@ struct Control([u8; 64]);
 
 /// Received datagrams that are not delivered yet.
 ///
-/// Each poll is one system call. It asks for few messages as long as few arrive, so the empty poll of a waiting node is
-/// as cheap as possible. A poll that got all it asked for doubles what the next one asks for.
+/// Each poll is one system call. It asks for few messages while few arrive, so the empty poll of a waiting node is as cheap
+/// as possible. When a poll gets all messages that it asked for, the next one asks for twice as many.
 pub(super) struct ReceiveStage {
     state: UdpSocketState,
     memory: Vec<u8>,
@@ -33,8 +33,9 @@ pub(super) struct ReceiveStage {
     room: usize,
     metas: [RecvMeta; MAX_MESSAGES],
     control: Control,
-    /// The messages here, and how far they have been delivered.
+    /// The number of messages in `memory`.
     filled: usize,
+    /// The next datagram to deliver: the message that it is in, and its offset there.
     message: usize,
     offset: usize,
     /// The number of messages to ask for next.
@@ -53,7 +54,7 @@ pub(super) struct ReceiveCounters {
 impl ReceiveStage {
     /// For datagrams up to this length.
     pub(super) fn new(state: UdpSocketState, gro: bool, longest: usize) -> ReceiveStage {
-        // One more byte shows a datagram that is too long.
+        // With one more byte, a datagram that is too long is recognized by its length.
         let room = if gro { MAX_GRO_BYTES } else { longest + 1 };
         let memory = vec![0; room * MAX_MESSAGES];
         let metas = array::from_fn(|_| RecvMeta::default());
@@ -105,7 +106,7 @@ impl ReceiveStage {
         self.state.recv(socket.into(), &mut buffers[..self.next_count], &mut self.metas)
     }
 
-    /// Ask for one message. That needs less set-up, here and in the kernel, than several.
+    /// Ask for one message. This needs less set-up, here and in the kernel, than asking for several.
     #[inline]
     fn receive_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
@@ -121,8 +122,8 @@ impl ReceiveStage {
         Ok(1)
     }
 
-    /// Errors about earlier sent datagrams, and a lack of memory, are temporary. Others are returned. A filter may refuse the
-    /// call for several messages only.
+    /// Return an error that lasts. Errors about datagrams sent earlier, and a lack of memory, are temporary. A filter of system calls
+    /// may refuse only the call for several messages, so its refusal counts only for a single one.
     #[cold]
     fn failed(&mut self, error: io::Error, is_single: bool) -> Result<(), io::Error> {
         use nix::errno::Errno;

@@ -1,8 +1,9 @@
-//! Peers to which the kernel refuses to send: by a route (`prohibit`, `blackhole`), a firewall, a filter on system calls,
-//! or because the interface is down. It refuses each datagram at once, so no host has to be waited for.
+//! Peers to which the kernel refuses to send: because of a route (`prohibit`, `blackhole`), a firewall, a filter of system
+//! calls, or an interface that is down. The kernel refuses each datagram at once, so the transport knows without waiting for
+//! an answer.
 //!
-//! While it refuses those to every peer, the node cannot work, and the transport says so. Then others may send nothing
-//! more by it. So it asks again itself, with empty datagrams: of these, only the one that is no longer refused leaves.
+//! While the kernel refuses the datagrams to every peer, the transport reports a link error. A node with several transports
+//! may then send nothing through this one. So the transport itself tests the peers from time to time with empty datagrams.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,18 +15,18 @@ use rustix::net::{SendFlags, SocketAddrAny, send, sendto};
 
 use super::peer_table::{PeerKey, PeerTable};
 
-/// The interval at which the kernel is asked again, and how many peers it is asked about.
+/// The interval of these tests, and the most peers in one.
 const ASK_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_ASKED: usize = 16;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// The peers, and what the kernel said of the last datagram to each.
+/// The peers, each with the kernel's error for the last datagram to it.
 #[derive(Debug)]
 pub(super) struct Refusals {
     by_peer: BTreeMap<PeerKey, Errno>,
     is_connected: bool,
     next_ask: Instant,
-    /// The last peer that the kernel was asked about.
+    /// The last peer that was tested. The next test begins behind it.
     asked: Option<PeerKey>,
     error: Option<String>,
 }
@@ -35,7 +36,7 @@ impl Refusals {
         Refusals { by_peer: BTreeMap::new(), is_connected, next_ask: Instant::now(), asked: None, error: None }
     }
 
-    /// A datagram to this peer was not sent. Not every such error is about the way to the peer.
+    /// A datagram to this peer was not sent. Errors about the datagram itself are ignored.
     #[cold]
     pub(super) fn insert(&mut self, peer: PeerKey, error: Errno) {
         if !is_about_the_datagram(error) {
@@ -50,7 +51,7 @@ impl Refusals {
         }
     }
 
-    /// Why no datagram leaves, if none does.
+    /// The link error, if the kernel refuses the datagrams to every peer.
     pub(super) fn error(&mut self, socket: &UdpSocket, peers: &PeerTable) -> Option<&str> {
         if self.by_peer.is_empty() {
             return None;
@@ -74,11 +75,10 @@ impl Refusals {
         self.by_peer.retain(|peer, _| peers.get(*peer).is_some());
         let after = (self.asked.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let due: Vec<PeerKey> = self.by_peer.range(after).map(|(peer, _)| *peer).take(MAX_ASKED).collect();
-        // After the last one it begins again.
+        // After the last peer, the next test begins with the first one.
         self.asked = due.last().copied().filter(|_| due.len() == MAX_ASKED);
         for peer in due {
             match peers.get(peer).map(|to| self.send_nothing(socket, to)) {
-                // A full buffer takes datagrams later.
                 Some(Err(error)) if !is_about_the_datagram(error) => _ = self.by_peer.insert(peer, error),
                 _ => self.remove(peer),
             }
@@ -103,8 +103,8 @@ impl Refusals {
     }
 }
 
-/// Whether an error says nothing of the way to the peer: the buffer is full, memory is short, the datagram is too long, or
-/// no program was at the peer's port when an earlier one arrived.
+/// Whether an error is about the datagram and not about the route to the peer: the buffer is full, memory is short, the
+/// datagram is too long, or no program had the peer's port when an earlier one arrived.
 fn is_about_the_datagram(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::CONNREFUSED)
 }

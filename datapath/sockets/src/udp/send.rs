@@ -1,5 +1,5 @@
 //! The send path. The transport pushes frames into a queue of 256, and `flush` sends them with as few system calls as
-//! possible. When the queue is full, a frame is refused.
+//! possible. When the queue is full, `push` returns `false`.
 
 use std::array;
 use std::io::IoSlice;
@@ -17,14 +17,14 @@ use super::refusals::Refusals;
 
 /// The most frames that wait for a flush.
 const MAX_QUEUED: usize = 256;
-/// The most messages of a cheaper call.
+/// The most messages of a call that sets up a smaller array.
 const MESSAGES_PER_CHEAP_CALL: usize = 8;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// The destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// One peer. If its entry is removed before the frame is sent, the frame is dropped.
+    /// A single peer. If its entry is removed before the frame is sent, the frame is dropped.
     One(PeerKey),
     /// All peers that are known when it is sent.
     All,
@@ -33,13 +33,13 @@ pub(super) enum To {
 #[derive(Debug)]
 pub(super) struct Sender {
     queue: Vec<(To, Frame)>,
-    /// Whether the socket is connected, and the kernel knows where frames go.
+    /// Whether the socket is connected, so that messages need no address.
     is_connected: bool,
     /// Whether the kernel splits runs.
     gso: bool,
     /// The segment length that is set on the socket; 0 if none.
     segment: usize,
-    /// Whether a filter refuses the call for several messages, and only that: then each goes alone.
+    /// Whether a filter of system calls refuses `sendmmsg` and not `sendto`: then each frame is a call.
     is_one_by_one: bool,
     pub(super) refusals: Refusals,
     pub(super) counters: SendCounters,
@@ -87,50 +87,50 @@ impl Sender {
         has_room
     }
 
-    /// Send the queued frames, as far as the socket has room.
+    /// Send the queued frames, until the socket is full.
     #[inline]
-    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &PeerTable) {
+    pub(super) fn flush(&mut self, socket: &UdpSocket, peers: &PeerTable) {
         if self.queue.is_empty() {
             return;
         }
         let mut done = 0;
         while done < self.queue.len() {
             let step = match self.queue[done].0 {
-                To::One(_) => self.batch(socket, places, done),
-                To::All => self.flood(socket, places, done),
+                To::One(_) => self.batch(socket, peers, done),
+                To::All => self.flood(socket, peers, done),
             };
-            // `None`: the socket has no room.
+            // `None`: the socket is full.
             let Some(frames) = step else { break };
             done += frames;
         }
         self.queue.drain(..done);
     }
 
-    /// Send frames for single peers, from `start` on. Returns how many of them are done with; `None` if the socket has no room.
-    fn batch(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Option<usize> {
+    /// Send frames for single peers, from `start` on. Returns how many were sent or dropped; `None` if the socket is full.
+    fn batch(&mut self, socket: &UdpSocket, peers: &PeerTable, start: usize) -> Option<usize> {
         let queue = &self.queue[start..];
-        let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
+        let frames = queue.iter().take(BATCH).take_while(|(to, _)| socket_address_of(peers, *to).is_some()).count();
         match frames {
             0 => {
                 self.counters.forgotten += 1;
                 Some(1)
             }
-            1 => self.send_one(socket, places, start),
-            _ if self.is_one_by_one => self.send_one(socket, places, start),
+            1 => self.send_one(socket, peers, start),
+            _ if self.is_one_by_one => self.send_one(socket, peers, start),
             _ => {
                 let call = Call::plan(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
                 if call.frames == 1 {
-                    self.send_one(socket, places, start)
+                    self.send_one(socket, peers, start)
                 } else {
-                    self.send_planned(socket, places, start, &call)
+                    self.send_planned(socket, peers, start, &call)
                 }
             }
         }
     }
 
-    fn send_one(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
+    fn send_one(&mut self, socket: &UdpSocket, peers: &PeerTable, at: usize) -> Option<usize> {
         let to = self.queue[at].0;
-        let Some(raw) = place(places, to) else { return Some(1) };
+        let Some(raw) = socket_address_of(peers, to) else { return Some(1) };
         self.counters.calls += 1;
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
         match self.call(socket, at, raw) {
@@ -148,7 +148,7 @@ impl Sender {
         if self.is_connected { send(socket, bytes, FLAGS) } else { sendto(socket, bytes, FLAGS, to) }
     }
 
-    fn send_planned(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize, call: &Call) -> Option<usize> {
+    fn send_planned(&mut self, socket: &UdpSocket, peers: &PeerTable, start: usize, call: &Call) -> Option<usize> {
         if call.segment > 0 && call.segment != self.segment {
             self.set_segment(socket, call.segment);
         }
@@ -158,9 +158,9 @@ impl Sender {
         self.counters.calls += 1;
         let queue = &self.queue[start..start + call.frames];
         let result = if call.messages <= MESSAGES_PER_CHEAP_CALL && call.frames <= MESSAGES_PER_CHEAP_CALL {
-            send_many::<MESSAGES_PER_CHEAP_CALL>(socket, places, queue, call, self.is_connected)
+            send_many::<MESSAGES_PER_CHEAP_CALL>(socket, peers, queue, call, self.is_connected)
         } else {
-            send_many::<BATCH>(socket, places, queue, call, self.is_connected)
+            send_many::<BATCH>(socket, peers, queue, call, self.is_connected)
         };
         let first = call.runs[0] as usize;
         match result {
@@ -172,29 +172,29 @@ impl Sender {
                 Some(frames)
             }
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
-                self.send_singly(socket, places, start, first, result == Err(Errno::IO))
+                self.send_singly(socket, peers, start, first, result == Err(Errno::IO))
             }
-            Err(Errno::PERM | Errno::NOSYS) if first == 1 => self.try_one_by_one(socket, places, start),
+            Err(Errno::PERM | Errno::NOSYS) if first == 1 => self.try_one_by_one(socket, peers, start),
             Err(error) => self.failed(self.queue[start].0, error, first),
         }
     }
 
-    /// The kernel refuses several messages at once. If it takes one, the next go alone, too.
+    /// The kernel refuses `sendmmsg`. If it accepts a single message, later messages are sent singly too.
     #[cold]
-    fn try_one_by_one(&mut self, socket: &UdpSocket, places: &PeerTable, start: usize) -> Option<usize> {
+    fn try_one_by_one(&mut self, socket: &UdpSocket, peers: &PeerTable, start: usize) -> Option<usize> {
         let before = self.counters.sent;
-        let step = self.send_one(socket, places, start);
+        let step = self.send_one(socket, peers, start);
         self.is_one_by_one = self.counters.sent > before;
         step
     }
 
-    /// The path of these frames does not support GSO: send each alone. If the device does not support it, never use it
-    /// again.
+    /// The path of these frames does not support GSO: send each frame alone. `never` means that the device does not support
+    /// it: never use it again.
     #[cold]
     fn send_singly(
         &mut self,
         socket: &UdpSocket,
-        places: &PeerTable,
+        peers: &PeerTable,
         start: usize,
         frames: usize,
         never: bool,
@@ -203,25 +203,25 @@ impl Sender {
         self.gso &= !never;
         self.set_segment(socket, 0);
         for at in 0..frames {
-            if self.send_one(socket, places, start + at).is_none() {
+            if self.send_one(socket, peers, start + at).is_none() {
                 return (at > 0).then_some(at);
             }
         }
         Some(frames)
     }
 
-    /// Send a frame to all peers. It is rare, so each is a call of its own.
+    /// Send a frame to all peers. Floods are rare, so each datagram is a call.
     #[cold]
-    fn flood(&mut self, socket: &UdpSocket, places: &PeerTable, at: usize) -> Option<usize> {
+    fn flood(&mut self, socket: &UdpSocket, peers: &PeerTable, at: usize) -> Option<usize> {
         self.ensure_unsplit(socket, self.queue[at].1.bytes().len());
-        for (peer, raw) in places.all() {
+        for (peer, raw) in peers.all() {
             self.counters.calls += 1;
             match self.call(socket, at, raw) {
                 Ok(_) => {
                     self.counters.sent += 1;
                     self.refusals.remove(peer);
                 }
-                // Some peers already have it and must not get it again, so it cannot wait for room.
+                // Other peers already have the frame and must not get it twice, so it cannot be tried again later.
                 Err(Errno::AGAIN) => self.counters.no_room += 1,
                 Err(error) => _ = self.failed(To::One(peer), error, 1),
             }
@@ -238,12 +238,12 @@ impl Sender {
         self.count_failed(error, frames)
     }
 
-    /// Count frames that could not be sent as lost, unless the socket will have room. The socket stays usable.
+    /// Count frames that could not be sent as lost. `None` if the socket is only full. In each case it stays usable.
     #[cold]
     fn count_failed(&mut self, error: Errno, frames: usize) -> Option<usize> {
         let lost = match error {
             Errno::AGAIN => return None,
-            // The network's answer to an earlier frame. This frame was not sent.
+            // An ICMP error for an earlier frame. The kernel reports it in place of sending this frame.
             Errno::CONNREFUSED => &mut self.counters.refused,
             Errno::MSGSIZE => &mut self.counters.path,
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ADDRNOTAVAIL => {
@@ -265,7 +265,7 @@ impl Sender {
     }
 
     fn set_segment(&mut self, socket: &UdpSocket, segment: usize) {
-        // It cannot fail: GSO was tested when the socket was opened, and the length fits two bytes.
+        // This cannot fail: GSO was tested when the socket was opened, and the length fits two bytes.
         if setsockopt(socket, sockopt::UdpGsoSegment, &(segment as i32)).is_ok() {
             self.segment = segment;
         }
@@ -275,7 +275,7 @@ impl Sender {
 /// Make one system call. Returns the number of messages sent.
 fn send_many<const N: usize>(
     socket: &UdpSocket,
-    places: &PeerTable,
+    peers: &PeerTable,
     queue: &[(To, Frame)],
     call: &Call,
     is_connected: bool,
@@ -289,7 +289,7 @@ fn send_many<const N: usize>(
         let run = runs.next().map_or(0, |run| *run as usize);
         start += run;
         let pieces = &pieces[start - run..start];
-        match queue.get(start - run).and_then(|(to, _)| place(places, *to)) {
+        match queue.get(start - run).and_then(|(to, _)| socket_address_of(peers, *to)) {
             Some(to) if run > 0 && !is_connected => MMsgHdr::new_with_addr(to, pieces, control),
             _ => MMsgHdr::new(pieces, control),
         }
@@ -297,9 +297,9 @@ fn send_many<const N: usize>(
     sendmmsg(socket, &mut messages[..call.messages], FLAGS)
 }
 
-fn place(places: &PeerTable, to: To) -> Option<&SocketAddrAny> {
+fn socket_address_of(peers: &PeerTable, to: To) -> Option<&SocketAddrAny> {
     match to {
-        To::One(ticket) => places.get(ticket),
+        To::One(key) => peers.get(key),
         To::All => None,
     }
 }

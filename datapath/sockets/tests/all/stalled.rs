@@ -31,7 +31,7 @@ fn send(near: &mut Tcp, to: Address, number: u32) -> bool {
     is_taken
 }
 
-/// The numbers that arrive until there are so many; frames go in pieces.
+/// Receive until `many` frames have arrived. Returns their numbers. Frames leave in pieces.
 fn arrivals(near: &mut Tcp, far: &mut Tcp, many: usize) -> Vec<u32> {
     let mut numbers = vec![];
     while numbers.len() < many {
@@ -81,7 +81,7 @@ fn a_stalled_peer_loses_frames_after_a_short_wait() {
 #[test]
 fn where_nobody_is_connected_it_says_so() {
     let mut near = tcp("tcp:127.0.0.1:0");
-    assert_eq!(near.link_error(), None, "who was told of nobody waits for others");
+    assert_eq!(near.link_error(), None, "a node that knows no peer waits for others");
     let far = tcp("tcp:127.0.0.1:0");
     let there = place(&far);
     near.add_peer(&there).unwrap();

@@ -1,4 +1,4 @@
-//! Two sockets on loopback, and frames that can be told apart.
+//! Two sockets on loopback, and distinguishable frames.
 
 #![allow(dead_code)] // each test uses a part
 
@@ -98,7 +98,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The numbers that arrive until there are so many.
+/// Receive until `many` frames have arrived. Returns their numbers.
 pub(crate) fn receive_so_many(end: &mut dyn Transport, many: usize) -> Vec<u32> {
     let mut numbers = vec![];
     while numbers.len() < many {
@@ -139,7 +139,7 @@ pub(crate) fn tcp(name: &str) -> Tcp {
     end
 }
 
-/// Two of them, connected, of which so many have introduced the other.
+/// Two connected TCP ends. The first `introduce` of them know the other's address.
 pub(crate) fn tcp_pair(name: &str, introduce: usize) -> [Tcp; 2] {
     let mut ends = [tcp(name), tcp(name)];
     let places = [place(&ends[0]), place(&ends[1])];
