@@ -11,13 +11,13 @@ use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
 use crate::{Connection, Endpoint, EndpointName, NotOpen};
 
-/// Why a connection could not even be tried.
+/// Why the set-up of a connection could not begin.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// Of node or endpoint.
+    /// The name of the node or of the endpoint is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// Too many connections at once.
+    /// This node has no free flow id.
     #[error("no flow id is left on this node: close connections that are no longer used")]
     NoFlow,
     /// The endpoint has been closed.
@@ -47,22 +47,22 @@ impl From<am_proto::ConnectError> for ConnectError {
     }
 }
 
-/// How an open connection travels.
+/// The transport, the framing and the sizes of an open connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The endpoint at the other side.
     pub peer: EndpointName,
-    /// What frames to it look like.
+    /// The framing of frames to it.
     pub framing: Framing,
-    /// Why that framing.
+    /// Why it has this framing.
     pub why: FramingWhy,
     /// The most bytes of words (8 each) and payload in one message.
     pub max_body: usize,
     /// The transport, as it was named at run time.
     pub transport: String,
-    /// The mode that it is in: `veth copy`, `zero-copy`, `memory`.
+    /// The transport's mode: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
-    /// Of several transports the one in use now, and why.
+    /// If there are several transports, the one in use now, and why.
     pub path: Option<String>,
 }
 
@@ -85,21 +85,20 @@ impl fmt::Display for Description {
 }
 
 impl<S> Endpoint<S> {
-    /// Ask for a connection with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
-    /// and this side's get the replies in the order in which those are sent. The set-up goes on
-    /// while this side polls; until it is done, requests say
-    /// [`Connecting`](crate::RequestError::Connecting).
+    /// Ask for a connection with an endpoint of a node. The peer's handlers get requests in the order in which they are sent,
+    /// and this side's handlers get replies in the order in which they are sent. The set-up continues while this side polls.
+    /// Until it is finished, requests fail with [`Connecting`](crate::RequestError::Connecting).
     ///
-    /// A connection that was refused or has ended keeps its flow id, so that [`Endpoint::ready`] says why. Close it before
-    /// connecting again: a node has 16,383 flow ids.
+    /// A connection that was refused or has ended keeps its flow id, so that [`Endpoint::ready`] can return the reason. Close it
+    /// before connecting again: a node has 16,383 flow ids.
     ///
     /// # Errors
-    /// See [`ConnectError`]. Whether the peer exists shows later.
+    /// See [`ConnectError`]. This call does not wait, so it does not report whether the peer exists.
     pub fn connect(&self, node: &str, endpoint: &str) -> Result<Connection, ConnectError> {
         self.connect_with_tag(node, endpoint, 0)
     }
 
-    /// The same with an endpoint that has a tag. Only endpoints that give its tag can connect to it.
+    /// As [`connect`](Self::connect), with an endpoint that has a tag. Only endpoints that give its tag can connect to it.
     ///
     /// # Errors
     /// As for [`Endpoint::connect`].
@@ -107,8 +106,8 @@ impl<S> Endpoint<S> {
         self.connect_as((node, endpoint, tag), true)
     }
 
-    /// As [`connect_with_tag`](Self::connect_with_tag), for messages that need no order: one that is lost, or finds no room, delays no later one (no head-of-line
-    /// blocking).
+    /// As [`connect_with_tag`](Self::connect_with_tag), for messages that need no order. A lost or rejected message does not
+    /// delay later ones (no head-of-line blocking).
     ///
     /// # Errors
     /// As for [`Endpoint::connect`].
@@ -127,49 +126,48 @@ impl<S> Endpoint<S> {
         Ok(Connection(node.core().connect(now, self.id, to, is_ordered)?))
     }
 
-    /// Whether requests can be sent there.
+    /// Whether the connection is open, so that requests can be sent.
     pub fn is_open(&self, to: Connection) -> bool {
         self.ready(to).is_ok()
     }
 
-    /// The same, with the reason why not.
+    /// Whether the connection is open; the error is the reason why it is not.
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
         self.node.borrow().open_flow(to.0).map(|_| ())
     }
 
-    /// For how long the peer has been alive without polling, if it is so now. Its handler may sleep, it may compute, or it is
-    /// stopped where something outside it says that it lives. Messages to it wait, and those in flight are not lost. A node
-    /// notices this only while something waits for the peer.
+    /// For how long the peer has been alive without polling. `None` if it polls. Its handler may sleep, it may compute, or it
+    /// may be stopped while a daemon or the kernel shows that it lives. Messages to it wait, and those in flight are not lost.
+    /// A node notices this only while messages wait for the peer.
     pub fn not_polling_for(&self, to: Connection) -> Option<Duration> {
         let node = self.node.borrow();
         let since = node.engine.core().not_polling_since(to.0)?;
         Some(node.clock.now() - since)
     }
 
-    /// Requests that could be sent there now.
+    /// The number of requests that can be sent on the connection now.
     pub fn credit(&self, to: Connection) -> usize {
         self.node.borrow().engine.core().credit(to.0, am_wire::Class::Request)
     }
 
-    /// Whether everything that was sent there, requests and replies, has been
-    /// accepted, or has come back. Who is about to go polls until it is so.
+    /// Whether the peer's node has accepted all sent requests and replies, or they have returned. A program that is about to
+    /// end polls until this is true.
     pub fn is_accepted(&self, to: Connection) -> bool {
         !self.node.borrow().engine.core().has_unacknowledged(to.0)
     }
 
-    /// The most bytes of payload that a message with `words` words can have;
-    /// `None` while the connection is not open.
+    /// The most bytes of payload of a message with `words` words. `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
         let (_, max_body) = self.node.borrow().open_flow(to.0).ok()?;
         max_body.checked_sub(words.checked_mul(WORD_BYTES)?)
     }
 
-    /// The endpoint at the other side; `None` for a connection that is closed.
+    /// The endpoint at the other side. `None` for a closed connection.
     pub fn peer(&self, of: Connection) -> Option<EndpointName> {
         self.node.borrow().engine.core().peer_names(of.0).map(EndpointName::of)
     }
 
-    /// How the connection travels: framing and why, sizes, transport.
+    /// The connection's framing and the reason for it, its sizes, and its transport. `None` while it is not open.
     pub fn describe(&self, of: Connection) -> Option<Description> {
         let node = self.node.borrow();
         let (core, caps) = (node.engine.core(), node.transport.caps());
@@ -185,7 +183,7 @@ impl<S> Endpoint<S> {
         })
     }
 
-    /// End the connection; the peer is notified with the next poll or flush.
+    /// Close the connection. The next poll or flush notifies the peer.
     pub fn close(&self, to: Connection) {
         let mut node = self.node.borrow_mut();
         let NodeState { log, engine, events, .. } = &mut *node;

@@ -1,5 +1,5 @@
-//! From a received message to the function that it names: step 8 of the table in README.md. No borrow of the node is
-//! held while a handler runs, so that handlers may send.
+//! Runs the handler that a received message names: step 8 of the table in README.md. The node is not borrowed while a
+//! handler runs, so that handlers can send.
 
 use std::cell::Cell;
 
@@ -38,19 +38,19 @@ impl<S> Endpoint<S> {
     #[inline(always)]
     fn run_events(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
         let mut handled = 0;
-        // Evaluated together: nearly every turn has messages only.
+        // One check for all kinds of events, because nearly every turn has messages only.
         if self.has_other_work() {
             handled = handlers.run_other_work(self, state);
         }
         handled
     }
 
-    /// Until `most` are handled, with those handled before.
+    /// Handle messages until `handled`, which counts those handled before, reaches `most`. Returns `handled`.
     #[inline(always)]
     fn run_messages(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
         while handled < most {
             let Some(delivery) = self.next() else { break };
-            // By reference: another move of a delivery would stall on store forwarding.
+            // Pass the delivery by reference: another move would stall on store forwarding.
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
             match current.delivery.class {
                 Class::Request => handlers.run_request(state, &current),
@@ -61,8 +61,8 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    /// Give at most `most` messages that need no reply to `run`. Returns how many, and whether the node has more messages, for
-    /// this endpoint or another.
+    /// Pass at most `most` messages to `run`, which does not reply to them. Returns how many, and whether the node has more
+    /// messages, for this endpoint or another one.
     #[inline]
     pub(crate) fn take_each(&self, most: usize, mut run: impl FnMut(&Message<'_, S>)) -> (usize, bool) {
         let mut taken = 0;
@@ -82,7 +82,7 @@ impl<S> Endpoint<S> {
         (taken, true)
     }
 
-    /// Whether there is anything beside messages.
+    /// Whether there is work beside messages.
     #[inline]
     fn has_other_work(&self) -> bool {
         let node = self.node.borrow();
@@ -96,8 +96,8 @@ impl<S> Endpoint<S> {
     }
 }
 
-/// A message while its handler runs. Its credit returns to the sender when the handler is done, however it ends, unless the
-/// handler keeps the message.
+/// A message while its handler runs. Its credit is released when the handler returns or panics, unless the handler keeps the
+/// message.
 struct InHand<'a, S> {
     endpoint: &'a Endpoint<S>,
     delivery: &'a Delivery<Frame>,
@@ -178,7 +178,7 @@ impl<S> Handlers<S> {
                 continue;
             }
             endpoint.node.borrow_mut().log.note_returned(endpoint.id, &returned);
-            // This node sent it, so a kept returned message holds no peer's credit.
+            // This node sent the message, so keeping it does not withhold a peer's credit.
             let message = Message::new(endpoint, &returned.message, None);
             let (to, handler) = (message.from(), message.handler());
             let returned = Returned { message, reason: returned.reason, fate: returned.fate };
@@ -217,7 +217,7 @@ impl<S> Handlers<S> {
         let take_in =
             |NodeState { bulk, engine, .. }: &mut NodeState| bulk.take_in(engine.core_mut(), endpoint.id, BUDGET);
         let mut handled = take_in(&mut endpoint.node.borrow_mut());
-        // The memory that a program lent to a transfer may call the node in its `Drop`: drop it without a borrow.
+        // The `Drop` of memory that a program lent to a transfer may call the node, so drop it while the node is not borrowed.
         let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
         while let Some(lent) = next_lent() {
             drop(lent);

@@ -1,5 +1,5 @@
-//! Endpoints of a node that are polled together: a turn serves those that have messages, by weighted round robin (AM-II, "Endpoint
-//! scheduler").
+//! Endpoint sets: several endpoints of a node that are polled together. A turn serves those that have messages, by weighted round
+//! robin (AM-II, "Endpoint scheduler").
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,11 +11,11 @@ use am_proto::{EndpointId, Time};
 use crate::node_state::NodeRc;
 use crate::{BUDGET, Endpoint, Message, Node};
 
-/// Endpoints of one node whose handlers work on one state, polled in one turn. Endpoints without messages are skipped: a turn costs
-/// the same with one endpoint and with thousands of idle ones.
+/// Endpoints of one node whose handlers work on one state, polled in one turn. Endpoints without messages are skipped: thousands of idle
+/// endpoints do not make a turn more expensive.
 ///
-/// An endpoint that has messages is *visited*: at most [`VISIT`](EndpointSet::VISIT) times its [weight](Endpoint::set_weight) of them
-/// are handled, in as many turns as that takes, before the next endpoint with messages is visited. A visit also ends when the endpoint
+/// An endpoint that has messages is *visited*: [`VISIT`](EndpointSet::VISIT) times its [weight](Endpoint::set_weight) of its messages
+/// are handled, if necessary in several turns, before the next endpoint with messages is visited. A visit also ends when the endpoint
 /// has no message and another one has. While none has, the visit waits for more messages (it *loiters*).
 ///
 /// ```
@@ -38,13 +38,13 @@ use crate::{BUDGET, Endpoint, Message, Node};
 /// ```
 pub struct EndpointSet<S> {
     node: NodeRc,
-    /// By the index of their ids.
+    /// The endpoints, by the index of their ids.
     members: Vec<Option<Endpoint<S>>>,
-    /// Those with messages, now or lately. The first is visited.
+    /// The endpoints that have messages, or had some lately. The first one is visited.
     warm: VecDeque<EndpointId>,
-    /// Of which list `warm` was made.
+    /// The version of the core's list from which `warm` was made.
     seen: Option<u64>,
-    /// Messages that are left to the visit.
+    /// How many more messages this visit may handle.
     left: usize,
     turns: u32,
     visits: u64,
@@ -55,7 +55,7 @@ impl<S> EndpointSet<S> {
     /// Messages of a visit to an endpoint of weight 1: the paper's 2^k, with k = 5.
     pub const VISIT: usize = 32;
 
-    /// Turns between two looks for calls whose deadline has passed.
+    /// How many turns there are between two checks for calls whose deadline has passed.
     const LOOK_EVERY: u32 = 16;
 
     /// A set of endpoints of this node.
@@ -64,11 +64,11 @@ impl<S> EndpointSet<S> {
         EndpointSet { node: node.state.clone(), members, warm, seen: None, left: 0, turns: 0, visits: 0, looks: 0 }
     }
 
-    /// Add an endpoint. Returns its index in this set, which another one may have when this one is removed.
+    /// Add an endpoint. Returns its index in this set. Once it is removed, another endpoint may get the index.
     ///
     /// # Errors
-    /// It belongs to another node, and comes back.
-    #[expect(clippy::result_large_err, reason = "the endpoint comes back whole")]
+    /// The endpoint belongs to another node. The error returns the endpoint.
+    #[expect(clippy::result_large_err, reason = "the error returns the endpoint")]
     pub fn insert(&mut self, endpoint: Endpoint<S>) -> Result<usize, Endpoint<S>> {
         if !self.node.is_same(&endpoint.node) {
             return Err(endpoint);
@@ -107,13 +107,13 @@ impl<S> EndpointSet<S> {
         self.members.iter().flatten()
     }
 
-    /// How often it has served an endpoint, and looked at one without messages: what several endpoints cost beside their messages.
+    /// How often the set has served an endpoint, and how often it has skipped one without messages: the overhead of several endpoints.
     pub fn visits_and_looks(&self) -> (u64, u64) {
         (self.visits, self.looks)
     }
 
     /// One turn of the node's loop, as [`Endpoint::poll`], for all endpoints of the set: at most [`BUDGET`] messages. Returns how many
-    /// messages and events were handled. The deadlines of calls are looked at every 16th turn.
+    /// messages and events were handled. Every 16th turn checks the deadlines of calls.
     pub fn poll(&mut self, state: &mut S) -> usize {
         self.turn(state).0
     }
@@ -162,13 +162,13 @@ impl<S> EndpointSet<S> {
         (handled, received + handled + sent > 0)
     }
 
-    /// Receive, and give each message to `run`, with its endpoint's index, instead of to handlers. None of them is replied to, so no
-    /// room is set aside for replies. Other handlers (of connections, members, returned messages) run as usual; endpoints of such a set
-    /// make no [calls](Endpoint::try_call). At most [`BUDGET`] messages are given out. Returns how many messages and events were handled.
+    /// Receive, and pass at most [`BUDGET`] messages to `run`, each with its endpoint's index, instead of to handlers. `run` cannot reply,
+    /// so no frames are set aside for replies. Other handlers (of connections, members, returned messages) run as usual. Endpoints of such
+    /// a set must not make [calls](Endpoint::try_call). Returns how many messages and events were handled.
     ///
-    /// This is the first half of a turn, and all of it if nothing was handled. Else what is to leave, acknowledgements included, leaves
-    /// with [`Endpoint::flush`]: call it after the program's own messages. With [`PollScope::FramesOnly`] the turn is shorter, and looks
-    /// at no deadlines: for most calls of a program that spins.
+    /// If nothing was handled, this is a whole turn. Otherwise it is the first half, which sends nothing: call [`Endpoint::flush`] after
+    /// the program has sent its own messages. With [`PollScope::FramesOnly`] the turn is shorter, and checks no deadlines: a program that
+    /// spins uses it for most calls.
     ///
     /// ```
     /// use am_api::{EndpointSet, PollScope};
@@ -220,7 +220,7 @@ impl<S> EndpointSet<S> {
         events + handled
     }
 
-    /// The messages of the endpoint whose turn it is.
+    /// Pass the messages of the first warm endpoint to `run`.
     #[inline]
     fn first_each(
         &mut self,
@@ -239,7 +239,7 @@ impl<S> EndpointSet<S> {
         self.iter().map(|member| member.dispatch_events(state)).sum()
     }
 
-    /// Visit endpoints until the turn's budget is used, or none has a message that can be handled now.
+    /// Visit endpoints until the turn's budget is used, or no endpoint has a message that can be handled now.
     fn serve(&mut self, state: &mut S) -> usize {
         self.find_warm();
         let (mut handled, mut skipped) = (0, 0);
@@ -262,7 +262,7 @@ impl<S> EndpointSet<S> {
         handled
     }
 
-    /// Bring an endpoint with messages to the front. Returns how many without messages it had to skip.
+    /// Bring an endpoint with messages to the front. Returns how many endpoints without messages it skipped.
     fn skip_empty(&mut self) -> usize {
         let mut node = self.node.borrow_mut();
         let core = node.engine.core_mut();
@@ -286,7 +286,7 @@ impl<S> EndpointSet<S> {
         self.left = Self::VISIT * self.first().map_or(1, |endpoint| usize::from(endpoint.weight()));
     }
 
-    /// Bring `warm` up to date. Those that stay keep their places.
+    /// Bring `warm` up to date. Endpoints that stay in it keep their order.
     fn find_warm(&mut self) {
         let node = self.node.borrow();
         let (changes, ids) = node.engine.core().warm_endpoints();

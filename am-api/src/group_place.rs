@@ -8,37 +8,37 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use am_proto::{ChooseMember, Core};
 use am_wire::Buffer;
 
-/// How a group chooses the member that gets a peer's connection.
+/// How a group chooses the member for a peer's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The member with the fewest connections.
     #[default]
     Load,
-    /// By a hash of the peer's node name: all connections of a node go to the same member, also after a restart of either. While that
-    /// member is not open, they go to the next one.
+    /// By a hash of the peer's node name: all connections of a node go to the same member, also after a restart of the peer or the
+    /// member. While that member is not open, they go to the next one.
     PeerName,
 }
 
 /// The load of a member whose node is not open.
 const CLOSED: usize = usize::MAX;
 
-/// What the first member knows of another one. A member's load does not show the peers that were given to it a moment ago, and they
-/// may come in great numbers.
+/// The first member's estimate of a member's load. The load that a member publishes does not count peers that were just sent to it, and
+/// these may be many.
 #[derive(Clone, Default)]
 struct Chosen {
-    /// Its load when it was last looked at.
+    /// The member's published load when it was last read.
     load: usize,
-    /// Peers that were given to it and do not show in its load.
+    /// The number of peers that were sent to the member and do not count in its published load yet.
     pending: usize,
-    /// Peers that were given to it in all.
+    /// The number of peers that were ever sent to the member.
     given: u64,
 }
 
-/// After this many peers, half of those that still do not show are forgotten: they did not reach the member, or are gone again.
+/// After this many peers, half of the pending ones are forgotten: they did not reach the member, or have left again.
 const PENDING_HALF_LIFE: u64 = 64;
 
 impl Chosen {
-    /// Its load with the peers to come, and of equals the one that got fewer.
+    /// The member's load with the pending peers, and the tie-breaker: the number of peers that were ever sent to it.
     fn expected_load(&mut self, load: usize) -> (usize, u64) {
         self.pending = self.pending.saturating_sub(load.saturating_sub(self.load));
         self.load = load;
@@ -77,7 +77,7 @@ impl Place {
         (0..size).map(move |number| Place { number, loads: loads.clone(), placement })
     }
 
-    /// What chooses the member of a peer, if this is the first member.
+    /// The function that chooses the member for a peer. `None` if this is not the first member.
     pub(crate) fn chooser(&self) -> Option<ChooseMember> {
         if self.number != 0 {
             return None;
@@ -115,7 +115,7 @@ impl Place {
     }
 }
 
-/// The place of a node that is open. A member gets peers only while it is.
+/// The place of an open node. Dropping it marks the member as closed, so that it gets no peers.
 #[derive(Debug)]
 pub(crate) struct Membership(Place);
 

@@ -1,17 +1,17 @@
-//! What is told to `tracing`, whatever the transport is: a program needs a subscriber, and no handler.
+//! The events for `tracing`, which are the same over all transports. A program needs a subscriber for them, and no handler.
 //!
 //! | message | level | when | fields besides `node` |
 //! | --- | --- | --- | --- |
-//! | `connected` | info | a connection is open | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: the peer asked for it |
-//! | `refused` | warn | a peer refused one | `endpoint`, `peer_node`, `peer_endpoint`, `reason` |
-//! | `unreachable` | warn | a peer did not answer a connect, or was given up | as above |
-//! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
-//! | `returned` | warn | messages came back: one event for all of a connection that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
-//! | `joined`, `left` | info | a member is there, or is gone; only where an endpoint [watches](crate::Endpoint::on_members) | `name`, `address`; `reason` |
-//! | `changed` | info | a member has another address, longest frame or framing | `name`, `address`, `framing`, `max_frame` |
-//! | `contested` | warn | two nodes have one name; once a minute as long as it lasts | `name`, `first`, `second`: their addresses |
+//! | `connected` | info | a connection opened | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: whether the peer asked for it |
+//! | `refused` | warn | a peer refused a connection | `endpoint`, `peer_node`, `peer_endpoint`, `reason` |
+//! | `unreachable` | warn | a peer did not answer a connect, or became unreachable | as above |
+//! | `ended` | info | an open connection ended, and this side did not close it | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
+//! | `returned` | warn | messages returned: one event for all of a connection that returned together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
+//! | `joined`, `left` | info | a member joined, or left; only if an endpoint [watches](crate::Endpoint::on_members) | `name`, `address`; `reason` |
+//! | `changed` | info | the address, longest frame or framing of a member changed | `name`, `address`, `framing`, `max_frame` |
+//! | `contested` | warn | two live nodes have one name (a name conflict); once a minute while it lasts | `name`, `first`, `second`: their addresses |
 //!
-//! All have the target `am_api`. No message that is delivered is told of, and none costs anything for this.
+//! All have the target `am_api`. Delivered messages cause no event, so logging adds no cost to them.
 //!
 //! ```
 //! // In a program: tracing_subscriber::fmt().init();
@@ -47,20 +47,21 @@ use crate::errors::refusal;
 
 const TARGET: &str = "am_api";
 
-/// Between two events of one contest.
+/// The time between two events of one name conflict.
 const PAUSE: Duration = Duration::from_secs(60);
 
 type Names = (Name, Name);
 
-/// What is to be told.
+/// The events of a turn, to be reported at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     events: Vec<Event>,
-    /// Peers of connections that are forgotten, of which messages may still come back.
+    /// The peers of forgotten connections whose messages may still return.
     names: HashMap<FlowId, Names>,
-    /// Messages that came back, by those that belong together.
+    /// Counts of returned messages. Each batch becomes one event.
     returned: Vec<Batch>,
-    contest: Option<(NameConflict, Time)>,
+    /// The name conflict that was reported last, and when.
+    conflict: Option<(NameConflict, Time)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,9 +83,9 @@ impl Log {
         self.events.push(event);
     }
 
-    /// Part of a turn that brought events, or in which messages came back.
+    /// Report the events of a turn.
     #[cold]
-    pub(crate) fn tell(&mut self, core: &mut Core<Frame>) {
+    pub(crate) fn report(&mut self, core: &mut Core<Frame>) {
         self.names.retain(|flow, _| core.has_returned() || core.peer_names(*flow).is_some());
         for event in mem::take(&mut self.events) {
             let (endpoint, flow) = match event {
@@ -94,38 +95,38 @@ impl Log {
                     (endpoint, flow)
                 }
                 Event::NameConflict => {
-                    self.tell_contest(core);
+                    self.report_conflict(core);
                     continue;
                 }
                 Event::Member(member, change) => {
-                    tell_member(core, &member, change);
+                    report_member(core, &member, change);
                     continue;
                 }
             };
             let Some(names) = core.peer_names(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
-            tell_change(core, endpoint, names, event);
+            report_change(core, endpoint, names, event);
         }
-        // Behind the end of their connection, which says whose they are.
-        self.tell_returned(core);
+        // Last, because the event of a connection's end has stored the peer's names above.
+        self.report_returned(core);
     }
 
-    fn tell_contest(&mut self, core: &Core<Frame>) {
-        let Some(contest) = core.name_conflict() else { return };
-        if self.contest.is_some_and(|(told, at)| told == contest && core.now() - at < PAUSE) {
+    fn report_conflict(&mut self, core: &Core<Frame>) {
+        let Some(conflict) = core.name_conflict() else { return };
+        if self.conflict.is_some_and(|(last, at)| last == conflict && core.now() - at < PAUSE) {
             return;
         }
-        self.contest = Some((contest, core.now()));
-        let NameConflict { name, addresses: [first, second] } = contest;
+        self.conflict = Some((conflict, core.now()));
+        let NameConflict { name, addresses: [first, second] } = conflict;
         warn!(target: TARGET, node = %core.config().name, %name, %first, %second, "contested");
     }
 
-    /// This side closes a connection: what was on its way comes back later.
+    /// This side closes a connection. Store the peer's names, because messages in flight may return later.
     pub(crate) fn note_closed(&mut self, flow: FlowId, core: &Core<Frame>) {
         let names = core.peer_names(flow);
         self.names.extend(names.map(|names| (flow, names)));
     }
 
-    /// A message came back to its endpoint.
+    /// A message returned to its endpoint.
     #[cold]
     pub(crate) fn note_returned(&mut self, endpoint: EndpointId, back: &Returned<Frame>) {
         let &Returned { reason, fate, ref message } = back;
@@ -139,8 +140,8 @@ impl Log {
         batch.unknown += u32::from(fate == Fate::Unknown);
     }
 
-    /// Where no more of them wait.
-    fn tell_returned(&mut self, core: &mut Core<Frame>) {
+    /// Report the batches of endpoints at which no more returned messages wait.
+    fn report_returned(&mut self, core: &mut Core<Frame>) {
         self.returned.retain(|&Batch { endpoint, flow, reason, counts: [requests, replies], unknown }| {
             if core.has_returned_to(endpoint) {
                 return true;
@@ -157,7 +158,7 @@ impl Log {
 }
 
 #[cold]
-fn tell_member(core: &Core<Frame>, member: &Member, change: MemberChange) {
+fn report_member(core: &Core<Frame>, member: &Member, change: MemberChange) {
     let (node, Peer { name, address, .. }) = (core.config().name, member.peer);
     let framing = member.framing.map(display);
     match change {
@@ -170,7 +171,7 @@ fn tell_member(core: &Core<Frame>, member: &Member, change: MemberChange) {
 }
 
 #[cold]
-fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_endpoint): Names, event: Event) {
+fn report_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_endpoint): Names, event: Event) {
     // The endpoint may be closed already.
     let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
     let unreachable = |reason: ReturnReason| {
@@ -188,7 +189,7 @@ fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, (peer_node, peer_en
                 warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, reason, "refused");
             }
             FlowState::Ended(reason @ ReturnReason::Unreachable) => unreachable(reason),
-            // It was open, and is closed: its end is told by itself, unless this side has closed it.
+            // The connection opened, and has ended since. Its end is another event, unless this side has closed it.
             _ => (),
         },
         Event::Ended(_, _, FlowEnd { reason, unhandled: [unhandled_requests, unhandled_replies], .. }) => {

@@ -1,24 +1,25 @@
-//! Events about members, queued until the endpoints that watch are polled.
+//! Events about members, queued until the watching endpoints are polled.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use am_proto::{EndpointId, Member, MemberChange};
 use am_wire::control::NodeId;
-/// Events that wait for their endpoint to be polled. Only endpoints that watch have a queue.
+
+/// Events that wait for their endpoint to be polled. Only watching endpoints have a queue.
 ///
-/// An endpoint that is not polled has a bounded number: of a member that came and went unseen nothing is left.
+/// A queue is bounded, even if its endpoint is not polled: when it is long, the events of a member that joined and left cancel each other.
 #[derive(Debug, Default)]
 pub(crate) struct MemberQueues {
     queues: BTreeMap<EndpointId, MemberQueue>,
-    /// Events in all of them: each turn looks at this.
+    /// The number of events in all queues. Each turn reads it.
     count: usize,
 }
 
-/// From here on events that cancel each other out are dropped.
+/// In a queue of this length, events that cancel each other are dropped.
 const MAX_QUEUED: usize = 1024;
 
 impl MemberQueues {
-    /// This endpoint watches from now on, and these members are there.
+    /// This endpoint watches from now on, and these members are present.
     pub(crate) fn add(&mut self, endpoint: EndpointId, present: Vec<Member>) {
         if !self.queues.contains_key(&endpoint) {
             self.count += present.len();
@@ -120,12 +121,12 @@ mod tests {
             queue.push(member(node), change);
         }
         assert!(queue.0.len() <= MAX_QUEUED + 2 * nodes as usize, "{}", queue.0.len());
-        let mut told = before;
+        let mut reported = before;
         for (member, change) in queue.0 {
             let node = member.peer.node.0;
-            let was_present = told.insert(node, change != LEFT);
+            let was_present = reported.insert(node, change != LEFT);
             assert_eq!(was_present, Some(change != MemberChange::Joined), "{node}: {change:?}");
         }
-        assert_eq!(told, is_present);
+        assert_eq!(reported, is_present);
     }
 }

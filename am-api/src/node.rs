@@ -19,7 +19,7 @@ use am_input::text_file;
 /// all of one thread: whichever endpoint is polled turns the loop for all.
 ///
 /// Endpoints keep their node running. When the last of them and the `Node` are
-/// dropped, every connection is closed and the peers are told.
+/// dropped, every connection is closed and the peers are notified.
 pub struct Node {
     pub(crate) state: NodeRc,
     pub(crate) name: Name,
@@ -100,9 +100,9 @@ impl Node {
         self.state.borrow().engine.core().peers().copied().collect()
     }
 
-    /// The nodes that are there now. Once an endpoint [watches](crate::Endpoint::on_members), these are the nodes that have answered
-    /// this one; one that crashes is missing about two seconds later. Otherwise they are those that introduced themselves
-    /// once, and may be gone.
+    /// The present members. Once an endpoint [watches](crate::Endpoint::on_members), these are the nodes that have answered
+    /// this one; a node that crashes is missing about two seconds later. Otherwise these are all nodes of which a beacon
+    /// arrived, which may be gone.
     pub fn members(&self) -> Vec<Member> {
         self.state.borrow().engine.core().members().collect()
     }
@@ -180,7 +180,7 @@ impl Node {
         Ok(())
     }
 
-    /// Forget a peer. Connections with it end, as if it had closed them; what was in flight comes back, and the peer is
+    /// Forget a peer. Connections with it end, as if it had closed them. Messages in flight return, and the peer is
     /// notified. The peer is known again when a frame of it arrives.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl Counters {
             ("bulk_segments_sent", bulk.sent),
             ("bulk_segments_deposited", bulk.deposited),
             ("bulk_refused", bulk.refused),
-            ("bulk_senseless", bulk.senseless),
+            ("bulk_senseless", bulk.malformed),
         ];
         node.engine.core().counters().each(&mut |name, value| all.push((name, value)));
         node.transport.counters(&mut |name, value| all.push((name, value)));

@@ -1,5 +1,5 @@
-//! The state that a node and its endpoints share, and how a message is written into the frame that it leaves in. The state is
-//! borrowed only during a call, and never while a handler runs.
+//! The state that a node and its endpoints share, and how a message is written into its frame. The state is borrowed only
+//! during a call, and never while a handler runs.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -23,11 +23,11 @@ use crate::waker::Waiter;
 use crate::{HandlerId, NotOpen, RequestError};
 
 pub(crate) type NodeRc = ProcessRc<NodeState>;
-/// For tokens and prepared messages: a kept one does not keep its node alive.
+/// For tokens and prepared messages, which must not keep their node alive.
 pub(crate) type NodeWeak = ProcessWeak<NodeState>;
 
-/// Borrow the node in a `Drop`. In a forked child there is nothing to do: the node is the parent's. Nothing that borrows a node drops a
-/// part of it, so any other failure is a bug in this crate. While a panic unwinds, a second panic would abort.
+/// Borrow the node in a `Drop`. In a forked child there is nothing to do, because the node is the parent's. This crate never drops a part
+/// of a node while it borrows the node, so any other failure is a bug. While a panic unwinds, a second panic would abort.
 #[inline(always)]
 pub(crate) fn borrow_to_drop(node: &NodeRc) -> Option<RefMut<'_, NodeState>> {
     node.try_borrow_mut().or_else(|| is_borrowed(node))
@@ -39,23 +39,23 @@ fn is_borrowed<T>(node: &NodeRc) -> Option<T> {
     None
 }
 
-/// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker. Another thread may drop
-/// one, which does not wake this one then.
+/// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker: a thread that drops a message
+/// cannot wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
-/// Where it begins in a cache line does not depend on what was allocated before, and the order of its fields not on their sizes.
+/// Its alignment and `repr(C)` fix the layout: it depends neither on earlier allocations nor on the sizes of the fields.
 #[repr(C, align(64))]
 pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Owned<Box<dyn Transport>>,
     pub(crate) clock: Clock,
-    /// A frame for each reply that is promised, and one more.
+    /// A frame for each token, and one for the next request.
     pub(crate) for_replies: Vec<Frame>,
-    /// Once the program waits in a loop of its own, has a waker or keeps a message.
+    /// Set once the program waits in a loop of its own, has a waker or keeps a message.
     pub(crate) waiter: Option<Box<Waiter>>,
     pub(crate) events: EventQueues,
     pub(crate) members: MemberQueues,
-    /// What handlers kept.
+    /// The credits of messages that handlers kept.
     pub(crate) kept: KeptCredits,
     /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
@@ -65,28 +65,28 @@ pub(crate) struct NodeState {
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
-    /// Connections that refused a message for the time being, once an endpoint waits for that to end.
-    pub(crate) refused: Option<HashSet<(EndpointId, FlowId)>>,
+    /// Connections on which a request would have blocked. Recorded once an endpoint waits for [`Events::CAN_SEND`](crate::Events).
+    pub(crate) blocked: Option<HashSet<(EndpointId, FlowId)>>,
     /// Set for a member of a group.
     pub(crate) membership: Option<Membership>,
 }
 
-/// What this layer counts itself.
+/// The counters of this layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Messages for a handler that the endpoint does not have, given to the one for all of these.
+    /// Messages for a handler that the endpoint does not have. The handler for unhandled messages got them.
     pub(crate) unhandled: u64,
-    /// Times that requests had to wait because no frame was left for a reply.
+    /// How often requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,
-    /// Answers that came too late, or to no request of this node.
+    /// Answers that arrived too late, or to no call of this node.
     pub(crate) late_answers: u64,
 }
 
-/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
+/// The credits of kept messages. A message may be dropped on any thread, but only the node's thread may release its credit.
 #[derive(Debug)]
 pub(crate) struct KeptCredits {
     lender: LeaseTable,
-    /// By place in `lender`: whose credit it is.
+    /// The owner of each credit, by place in `lender`.
     owners: Box<[Option<(FlowId, Class)>]>,
 }
 
@@ -101,8 +101,8 @@ impl KeptCredits {
         self.lender.is_empty()
     }
 
-    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
-    /// that credit returns at once.
+    /// A lease on this message's credit, the first or a further one. `None` if more messages are kept than can be in flight: the
+    /// credit is released at once.
     pub(crate) fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Lease> {
         if let Some(place) = kept.get() {
             return self.lender.lease_again(place);
@@ -113,17 +113,17 @@ impl KeptCredits {
         Some(loan)
     }
 
-    /// The credit of a message that was dropped.
+    /// The credit of the next kept message that was dropped.
     pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
         self.owners[self.lender.reclaim()?].take()
     }
 }
 
-/// A payload, in one place or in several.
+/// A payload, in one piece or in several.
 pub(crate) trait Payload {
-    /// How long it is.
+    /// Its length.
     fn bytes(&self) -> usize;
-    /// Copy it to where it leaves from: as many bytes as it has.
+    /// Copy it into the frame, to `place`, which has its length.
     fn put(&self, place: &mut [u8]);
 }
 
@@ -153,8 +153,8 @@ impl Payload for [IoSlice<'_>] {
     }
 }
 
-/// Messages with at least this many bytes of words and payload evict each other from the nearest cache. So they go to the transport at once,
-/// and their frames are prefetched. A shorter one may share a frame with others, and waits for the doorbell.
+/// Messages with at least this many bytes of words and payload evict each other from the L1 cache. So each is handed to the transport at
+/// once, and its frame is prefetched. A shorter one may be coalesced with others, and waits for the doorbell.
 pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
 
 /// Words in network byte order.
@@ -181,7 +181,7 @@ impl NodeState {
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
-            refused: None,
+            blocked: None,
             membership: None,
         }
     }
@@ -202,7 +202,7 @@ impl NodeState {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
     }
 
-    /// The frame that was set aside for a reply. That of a connection that has ended may be in other use.
+    /// The frame that was set aside for a reply. After the connection has ended, another reply may have used it.
     #[inline]
     pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
         self.for_replies.pop().ok_or_else(|| self.no_reply_frame(flow))
@@ -213,7 +213,7 @@ impl NodeState {
         self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)
     }
 
-    /// Admit the message, and write it into the frame. On an error the frame comes back.
+    /// Admit the message, and write it into the frame. An error returns the frame.
     #[inline(always)]
     pub(crate) fn send<P: Payload + ?Sized>(
         &mut self,
@@ -239,7 +239,7 @@ impl NodeState {
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// The time of the next look for dropped messages that were kept, if a drop does not wake this thread.
+    /// Limit a sleep if the drop of a kept message does not wake this thread.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
         if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
@@ -254,7 +254,7 @@ impl NodeState {
         self.engine.inhale(look, || self.clock.now(), &mut **self.transport)
     }
 
-    /// Credits of kept messages that were dropped return to their senders.
+    /// Release the credits of kept messages that were dropped.
     #[cold]
     fn release_dropped(&mut self) {
         while let Some((flow, class)) = self.kept.next_dropped() {
@@ -292,7 +292,7 @@ impl NodeState {
             self.bulk.end_dead(self.engine.core_mut());
         }
         if has_events || self.log.has_returned() {
-            self.log.tell(self.engine.core_mut());
+            self.log.report(self.engine.core_mut());
         }
         if sent > 0 {
             self.set_aside();
@@ -318,20 +318,20 @@ impl NodeState {
         Membership::publish(&self.membership, self.engine.core());
     }
 
-    /// Reserve frames for replies: one for each reply that is owed, and one for the next request. Returns whether
-    /// the next request has its frame.
+    /// Set frames aside for replies: one for each token, and one for the next request. Returns whether the next request has its
+    /// frame.
     #[inline]
     fn set_aside(&mut self) -> bool {
-        let promised = self.engine.core().replies_owed();
-        if self.for_replies.len() <= promised {
+        let owed = self.engine.core().replies_owed();
+        if self.for_replies.len() <= owed {
             self.for_replies.extend(self.engine.pool().take());
         }
-        self.for_replies.len() > promised
+        self.for_replies.len() > owed
     }
 
-    /// A token was dropped without a reply. Release the frame that was reserved for the reply.
+    /// A token was dropped without a reply. Release the frame that was set aside for the reply.
     #[inline]
-    pub(crate) fn forgo(&mut self, flow: FlowId) {
+    pub(crate) fn decline_reply(&mut self, flow: FlowId) {
         self.core().decline_reply(flow);
         if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
             self.for_replies.pop();
@@ -354,9 +354,8 @@ impl NodeState {
         self.engine.core().has_bulk() || self.bulk.has_completions()
     }
 
-    /// The next message for an endpoint, replies first. A request is given out
-    /// when a frame for its reply is set aside, so that no reply fails for lack
-    /// of memory; while there is none, requests wait.
+    /// The next message for an endpoint, replies first. A request is delivered only once a frame for its reply is set aside, so
+    /// that no reply fails for lack of memory. While there is none, requests wait.
     #[inline]
     pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
         if let Some(reply) = self.core().poll_reply(endpoint) {
@@ -371,7 +370,7 @@ impl NodeState {
 }
 
 impl Drop for NodeState {
-    /// The node and its endpoints are dropped. Closes the connections, so that the peers are notified; not in a forked child.
+    /// The node and its endpoints are dropped. Close the connections, which notifies the peers. A forked child closes nothing.
     fn drop(&mut self) {
         let NodeState { engine, transport, clock, .. } = self;
         if Owned::is_here(transport) {

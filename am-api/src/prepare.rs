@@ -1,5 +1,5 @@
-//! Large messages, built in the memory that they leave from, without a copy (Fast Messages' hybrid of copy and DMA, Pakin et
-//! al., §4.3).
+//! Large messages, which the program writes directly into the frame, without a copy (Fast Messages' hybrid of copy and DMA,
+//! Pakin et al., §4.3).
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,15 @@ use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD_BYTES};
 use crate::node_state::{LARGE, NodeState, NodeWeak, borrow_to_drop, put_words};
 use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
-/// A request or a reply whose payload is written where it leaves from: NIC
-/// memory. [`Endpoint::prepare`] and [`Token::prepare`] give it,
-/// [`commit`](Prepared::commit) sends it; dropped, its frame goes back and
-/// nothing is sent: a reply is forgone.
+/// A request or a reply whose payload the program writes directly into the frame, in memory that the NIC reads.
+/// [`Endpoint::prepare`] and [`Token::prepare`] return it, and [`commit`](Prepared::commit) sends it. Dropping it releases the
+/// frame and sends nothing; the drop of a reply declines the reply.
 ///
-/// Two ways to fill it: piece by piece through [`io::Write`], or anywhere in
-/// [`space`](Prepared::space). What was not written leaves as zeros: never what
-/// an earlier message left in this memory.
+/// There are two ways to fill it: piece by piece through [`io::Write`], or anywhere in [`space`](Prepared::space). Bytes that
+/// were not written are sent as zeros, so the peer never gets bytes of an earlier message.
 pub struct Prepared {
     node: NodeWeak,
-    /// Until it is sent or dropped.
+    /// `None` once it is sent or dropped.
     frame: Option<Frame>,
     /// The endpoint of a request.
     endpoint: Option<EndpointId>,
@@ -31,16 +29,15 @@ pub struct Prepared {
     handler: HandlerId,
     words: u8,
     framing: Framing,
-    /// Bytes of payload that there is room for.
+    /// The most bytes of payload.
     room: u32,
-    /// The bytes of it that are the user's, or cleared.
+    /// The bytes of payload that were written or cleared.
     written: u32,
 }
 
 impl<S> Endpoint<S> {
-    /// Memory for a request with these words (at most 4) and a payload of at
-    /// least `least` bytes: as much as one frame to this peer holds, `most` at
-    /// most. Credit is asked for when it is [committed](Prepared::commit).
+    /// Memory for a request with these words (at most 4) and a payload of `least` to `most` bytes. It gets as much room as one
+    /// frame to this peer has. The request takes credit only when it is [committed](Prepared::commit).
     ///
     /// ```
     /// # use am_api::{Connection, Endpoint, HandlerId, RequestError};
@@ -54,9 +51,8 @@ impl<S> Endpoint<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Endpoint::try_request`], except [`NoCredit`](RequestError::NoCredit).
-    /// [`QueueFull`](RequestError::QueueFull) also when as many requests are
-    /// prepared as could be sent.
+    /// As for [`Endpoint::try_request`], except [`NoCredit`](RequestError::NoCredit). Prepared requests occupy the send queue,
+    /// so [`QueueFull`](RequestError::QueueFull) may be due to them.
     pub fn prepare(
         &self,
         to: Connection,
@@ -72,17 +68,16 @@ impl<S> Endpoint<S> {
                 prepared.lay_out(self.node.downgrade(), frame, words);
                 Ok(prepared)
             }
-            Err(why) => Err(node.note_refused(self.id, to.0, why)),
+            Err(why) => Err(node.note_blocked(self.id, to.0, why)),
         }
     }
 }
 
 impl Token {
-    /// As [`Endpoint::prepare`], for the reply: it needs no credit, and the frame
-    /// is the one set aside for it.
+    /// As [`Endpoint::prepare`], for the reply. A reply needs no credit, and uses the frame that was set aside for it.
     ///
     /// # Errors
-    /// Those of [`Token::reply`], with the token, which is as good as before.
+    /// As for [`Token::reply`]. The error returns the token, which can still be used.
     pub fn prepare(
         mut self,
         handler: HandlerId,
@@ -105,28 +100,27 @@ impl Token {
 }
 
 impl Prepared {
-    /// All of the payload's memory, to be written anywhere. What has not been
-    /// written before is cleared first: [`io::Write`] saves that.
+    /// All of the payload's memory. This call clears the bytes that were not written before, which [`io::Write`] need not do.
     pub fn space(&mut self) -> &mut [u8] {
         self.clear_to(self.room as usize);
         self.payload()
     }
 
-    /// Bytes of payload that there is room for.
+    /// The most bytes of payload.
     pub fn room(&self) -> usize {
         self.room as usize
     }
 
-    /// Bytes that were written through [`io::Write`]; all, once [`space`](Self::space) was asked for.
+    /// The number of bytes that were written through [`io::Write`]. All bytes count once [`space`](Self::space) was called.
     pub fn written(&self) -> usize {
         self.written as usize
     }
 
-    /// Send the words and the first `length` bytes of the payload. They are
-    /// not copied, unless the frame is so short that Ethernet pads it.
+    /// Send the words and the first `length` bytes of the payload. They are not copied, unless the frame is so short that
+    /// Ethernet pads it.
     ///
     /// # Errors
-    /// As for [`Endpoint::try_request`] and [`Token::reply`]; everything written so far comes back with it.
+    /// As for [`Endpoint::try_request`] and [`Token::reply`]. The error returns the message with everything written so far.
     pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
         let room = self.room as usize;
         if length > room {
@@ -144,7 +138,7 @@ impl Prepared {
             Err((error, frame)) => {
                 self.frame = Some(frame);
                 if let Some(endpoint) = self.endpoint {
-                    node.note_refused(endpoint, self.flow, error);
+                    node.note_blocked(endpoint, self.flow, error);
                 }
                 drop(node);
                 Err((error, self))
@@ -167,7 +161,7 @@ impl Prepared {
     fn payload(&mut self) -> &mut [u8] {
         let from = self.framing.body_at() + self.front();
         let range = from..from + self.room as usize;
-        // It has one handle only, and room for this, as was seen in `prepare`.
+        // `space` succeeds because this is the frame's only handle, and `prepare` has checked the room.
         self.frame.as_mut().and_then(Buffer::space).and_then(|space| space.get_mut(range)).unwrap_or_default()
     }
 
@@ -181,7 +175,7 @@ impl Prepared {
 }
 
 impl io::Write for Prepared {
-    /// What fits is taken: 0 bytes when it is full.
+    /// Writes as many bytes as fit; 0 when the payload is full.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.written as usize;
         let place = self.payload().get_mut(written..).unwrap_or_default();
@@ -204,14 +198,14 @@ impl Drop for Prepared {
         {
             match self.class {
                 Class::Request => node.prepared -= 1,
-                Class::Reply => node.forgo(self.flow),
+                Class::Reply => node.decline_reply(self.flow),
             }
         }
     }
 }
 
 impl NodeState {
-    /// A message with these words and a payload of `least` to `most` bytes, still without a frame.
+    /// A message with these words and a payload of `least` to `most` bytes, without a frame.
     fn prepared(
         &mut self,
         flow: FlowId,
@@ -234,7 +228,7 @@ impl NodeState {
         Ok(Prepared { node, frame, endpoint, flow, class, handler, words, framing, room, written: 0 })
     }
 
-    /// The same for a request, with its frame.
+    /// A request with these words and a payload of `bytes` (least, most), and its frame.
     fn prepare_request(
         &mut self,
         flow: FlowId,
@@ -251,11 +245,11 @@ impl NodeState {
         Ok((prepared, frame))
     }
 
-    /// Words and payload stand in the frame already.
+    /// Send a message whose words and payload are already in the frame.
     fn commit(&mut self, what: &Prepared, mut frame: Frame, length: usize) -> Result<(), (RequestError, Frame)> {
         let &Prepared { flow, class, handler, words, framing, .. } = what;
         let (body, at) = (what.front() + length, framing.body_at());
-        // The padding of a short frame is cleared with all that stands in it.
+        // `send` clears the whole body of a frame that Ethernet pads. So save it first, and write it again.
         let mut short = [0; MIN_FRAME];
         let is_short = at + body < MIN_FRAME;
         if is_short && let Some(space) = frame.space() {

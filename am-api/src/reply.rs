@@ -1,4 +1,4 @@
-//! Replies: step 10 of a message's path. The right to reply is a value.
+//! Replies: step 10 of a message's path. The right to reply is a value, the [`Token`].
 
 use std::fmt;
 use std::io::IoSlice;
@@ -12,7 +12,7 @@ use crate::{Connection, HandlerId, RequestError};
 /// Why a reply was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// The connection ended, and not by this side.
+    /// The connection ended. This side did not close it.
     #[error("nobody is left to reply to: {0}")]
     Dead(ReturnReason),
     /// This side closed the connection.
@@ -21,22 +21,22 @@ pub enum ReplyError {
     /// The node that received the request was dropped.
     #[error("the node that received the request was dropped")]
     NodeDropped,
-    /// It does not fit into one frame.
+    /// The reply does not fit into one frame.
     #[error(
         "{needs} bytes of words (8 each) and payload, but one reply carries at most {most}; see `Token::max_payload`"
     )]
     TooLarge {
         /// Bytes of words and payload.
         needs: usize,
-        /// The most that there may be.
+        /// The most bytes.
         most: usize,
     },
-    /// More word arguments than a message has.
+    /// Too many word arguments.
     #[error("{count} words, but there may be at most {most}; put the rest into the payload")]
     TooManyWords {
-        /// Those given.
+        /// The number of words given.
         count: usize,
-        /// The most that there may be.
+        /// The most words.
         most: usize,
     },
 }
@@ -50,7 +50,7 @@ impl From<RequestError> for ReplyError {
             RequestError::TooLarge { needs, most } => ReplyError::TooLarge { needs, most },
             RequestError::TooManyWords { count, most } => ReplyError::TooManyWords { count, most },
             RequestError::NodeDropped => ReplyError::NodeDropped,
-            // A token comes with credit, a frame and a place in the queue, and its connection was open. So nothing else is left.
+            // A token includes credit, a frame and a place in the queue, and its connection was open. So no other error occurs.
             _ => ReplyError::Closed,
         }
     }
@@ -58,29 +58,28 @@ impl From<RequestError> for ReplyError {
 
 /// The right to answer one request, once (AM-II's token).
 ///
-/// It is used up by [`Token::reply`]; dropped, the reply is forgone. It may be
-/// kept and used after the handler has returned and its message is gone: a
-/// frame for the reply and a place in the send queue are set aside for it, so
-/// that a reply never fails for lack of room, whatever else goes on.
+/// [`Token::reply`] uses it up, and dropping it declines the reply. A program may keep it and reply after the handler has
+/// returned and the message is released. A frame for the reply and a place in the send queue are set aside, so a reply never
+/// fails for lack of room.
 ///
 /// ```
 /// use am_api::{Endpoint, HandlerId, Token};
 ///
-/// /// Who has asked, and waits.
+/// /// The tokens of the peers that have arrived at the barrier.
 /// type Waiting = Vec<Token>;
 ///
 /// fn barrier(endpoint: &mut Endpoint<Waiting>, of: usize) {
 ///     endpoint.on_request(HandlerId(0), move |waiting: &mut Waiting, request| {
 ///         waiting.push(request.token);
 ///         if waiting.len() == of {
-///             // Those that are gone meanwhile need no answer.
+///             // Peers that have ended meanwhile need no answer.
 ///             waiting.drain(..).for_each(|token| _ = token.reply(HandlerId(0), &[], b""));
 ///         }
 ///     });
 /// }
 /// ```
 ///
-/// At most one reply is a matter of type:
+/// The type system allows at most one reply:
 ///
 /// ```compile_fail,E0382
 /// # use am_api::{HandlerId, Token};
@@ -92,7 +91,7 @@ impl From<RequestError> for ReplyError {
 pub struct Token {
     pub(crate) node: NodeWeak,
     pub(crate) flow: FlowId,
-    /// Neither used nor forgone.
+    /// Not used yet.
     pub(crate) valid: bool,
 }
 
@@ -102,17 +101,17 @@ impl Token {
         Token { node, flow, valid: true }
     }
 
-    /// Answer: at the side that asked, its function for `handler` runs with
-    /// these words (at most 4) and this payload.
+    /// Reply: at the side that asked, the reply handler `handler` runs with these words (at most 4) and this payload.
     ///
     /// # Errors
-    /// See [`ReplyError`]. The right to reply is used up all the same.
+    /// See [`ReplyError`]. An error uses up the right to reply too.
     #[inline]
     pub fn reply(self, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
     }
 
-    /// The same with a payload that lies in several places: see [`Endpoint::try_request_vectored`](crate::Endpoint::try_request_vectored).
+    /// As [`reply`](Token::reply), with a payload in several pieces: see
+    /// [`Endpoint::try_request_vectored`](crate::Endpoint::try_request_vectored).
     ///
     /// # Errors
     /// As [`Token::reply`].
@@ -133,18 +132,17 @@ impl Token {
         self.valid = false;
         node.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
             node.for_replies.push(frame);
-            node.forgo(self.flow);
+            node.decline_reply(self.flow);
             error.into()
         })
     }
 
-    /// Who asked.
+    /// The connection of the request.
     pub fn from(&self) -> Connection {
         Connection(self.flow)
     }
 
-    /// The most bytes of payload that a reply with `words` words can have; 0
-    /// when the connection has ended.
+    /// The most bytes of payload of a reply with `words` words. 0 when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
         let max_body =
             self.node.upgrade().map_or(0, |node| node.borrow().open_flow(self.flow).map_or(0, |(_, max)| max));
@@ -159,7 +157,7 @@ impl Drop for Token {
             && let Some(node) = self.node.upgrade()
             && let Some(mut node) = borrow_to_drop(&node)
         {
-            node.forgo(self.flow);
+            node.decline_reply(self.flow);
         }
     }
 }

@@ -60,13 +60,13 @@ impl<S> Endpoint<S> {
     ) -> Result<(), RequestError> {
         let mut node = self.node.borrow_mut();
         let Some(frame) = node.engine.pool().take() else {
-            return Err(node.note_refused(self.id, to.0, RequestError::NoFrame));
+            return Err(node.note_blocked(self.id, to.0, RequestError::NoFrame));
         };
         let bytes = payload.bytes();
         if bytes >= LARGE {
             node.engine.pool().prefetch_next(bytes);
         }
         let sent = node.send(to.0, Class::Request, handler, words, payload, frame);
-        sent.map_err(|(error, _)| node.note_refused(self.id, to.0, error))
+        sent.map_err(|(error, _)| node.note_blocked(self.id, to.0, error))
     }
 }

@@ -1,30 +1,31 @@
 //! Waiting: a blocking call, a descriptor for a loop of the program's own, and a poll for async executors. All three advance the
-//! protocol and end for the same events.
+//! protocol.
 //!
 //! | | ends for | runs handlers |
 //! | --- | --- | --- |
-//! | [`wait`](Endpoint::wait), [`wait_until`](Endpoint::wait_until) | whatever was handled | yes |
+//! | [`wait`](Endpoint::wait), [`wait_until`](Endpoint::wait_until) | a handled message or event | yes |
 //! | [`wait_events`](Endpoint::wait_events) | an event of the mask | no: [`poll`](Endpoint::poll) does |
 //! | [`descriptor`](Endpoint::descriptor) with [`poll_events`](Endpoint::poll_events) | an event of the mask | no |
 //! | [`poll_ready`](Endpoint::poll_ready), on that descriptor | an event of the mask | no |
-//! | [`descriptor`](Endpoint::descriptor) with [`prepare_wait`](Endpoint::prepare_wait) | whatever there is to do | no |
+//! | [`descriptor`](Endpoint::descriptor) with [`prepare_wait`](Endpoint::prepare_wait) | any work for the node | no |
 //!
 //! # Level and edge
 //!
-//! An event is a state (level): while a message waits for its handler, each call says [`Events::MESSAGES`]. Two are said once:
-//! [`Events::CAN_SEND`], once for each connection that refused a message, and [`Events::WOKEN`], once for all wakes before.
+//! An event is a state (level-triggered): while a message waits for its handler, each call returns [`Events::MESSAGES`]. Two events
+//! are returned only once: [`Events::CAN_SEND`], once for each connection on which a request would have blocked, and
+//! [`Events::WOKEN`], once for all wakes before.
 //!
-//! The descriptor means nothing before `poll_events` has returned no event, or `prepare_wait` true. That call tells the transport,
-//! empties timer and bell, and looks once more for frames. So a loop that is told of a state (level-triggered `epoll`, `poll`) finds
-//! the descriptor unreadable, and a loop that is told of a change (`EPOLLET`, tokio's `AsyncFd`) misses nothing: whatever comes
-//! later is a change. A readable descriptor says only that the node has something to do, which need not be an event of the mask:
-//! call `poll_events` again, until it returns none.
+//! The descriptor is valid only after `poll_events` has returned no event, or `prepare_wait` has returned `true`. That call prepares
+//! the transport for a sleep, clears the timer and the waker, and checks once more for frames. So a level-triggered loop (`epoll`,
+//! `poll`) finds the descriptor unreadable, and an edge-triggered one (`EPOLLET`, tokio's `AsyncFd`) misses nothing. A readable
+//! descriptor shows only that the node has work, which need not be an event of the mask: call `poll_events` again, until it returns
+//! none.
 //!
-//! After 1024 turns without a wait, the node's descriptor does not watch the transport until the next wait. A watched socket runs the
-//! `epoll`'s callback for each frame that arrives, which takes 0.2 µs in the sender's system call or in the interrupt.
+//! After 1024 turns without a wait, the node's descriptor stops watching the transport until the next wait. A watched socket runs
+//! `epoll`'s callback for each arriving frame, which takes 0.2 µs in the sender's system call or in the interrupt.
 //!
-//! A polling driver has no descriptor (`dpdk:`). Then a deadline of 50 µs stands for its frames: the node's descriptor becomes
-//! readable by then, and a blocking call looks as often. So such a wait uses a part of a processor, and costs 50 µs at most.
+//! A polling driver (`dpdk:`) has no descriptor. Then the node polls it every 50 µs: the node's descriptor becomes readable that
+//! often, and a blocking call wakes that often. So such a wait uses a part of a processor, and adds at most 50 µs of latency.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -38,7 +39,7 @@ use crate::node_state::NodeState;
 use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
 use crate::{Endpoint, Events, Node, NotOpen, RequestError};
 
-/// Turns of a node that finds frames and no event, before it lets the program do something else.
+/// How many turns with frames and without an event a call makes before it returns to the program.
 const MAX_TURNS: usize = 16;
 
 impl Node {
@@ -53,9 +54,9 @@ impl Node {
 
 impl<S> Endpoint<S> {
     /// The node's descriptor, for `epoll`, `poll`, `io_uring` and async executors: it becomes readable when this endpoint has to be
-    /// polled. Wait on it only after [`poll_events`](Endpoint::poll_events) or [`prepare_wait`](Endpoint::prepare_wait) has said so.
-    /// Do not read from it. It stands for all descriptors of the node: those of its transport, a timer for
-    /// [the next deadline](Endpoint::next_deadline), and what [wakers](Node::waker) write to.
+    /// polled. Wait on it only after [`poll_events`](Endpoint::poll_events) has returned no event, or
+    /// [`prepare_wait`](Endpoint::prepare_wait) has returned `true`. Do not read from it. It covers all descriptors of the node: those
+    /// of its transport, a timer for [the next deadline](Endpoint::next_deadline), and that of its [wakers](Node::waker).
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -64,7 +65,7 @@ impl<S> Endpoint<S> {
     }
 
     /// How long the node can wait if nothing arrives: until a retransmission, a keepalive, a beacon or the deadline of a
-    /// [call](Endpoint::try_call). The descriptor becomes readable then, so only a loop that waits on something else needs it.
+    /// [call](Endpoint::try_call). The node's descriptor becomes readable then, so only a loop that does not wait on it needs this call.
     pub fn next_deadline(&self) -> Duration {
         let node = self.node.borrow();
         let now = node.clock.now();
@@ -77,9 +78,9 @@ impl<S> Endpoint<S> {
     }
 
     /// For a loop that [polls](Endpoint::poll): call this after a poll that handled nothing, before a wait on the node's
-    /// [descriptor](Endpoint::descriptor). False: there is something to do, or a [waker](Node::waker) was used, so poll again and
-    /// look at what other threads left. True: wait. From then on the descriptor becomes readable by a frame that arrives, the next
-    /// deadline, or a waker.
+    /// [descriptor](Endpoint::descriptor). If it returns `false`, the node has work, or a [waker](Node::waker) was used: poll again,
+    /// and check what other threads have queued. If it returns `true`, wait: the descriptor becomes readable when a frame arrives, at
+    /// the next deadline, or when a waker is used.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -88,7 +89,7 @@ impl<S> Endpoint<S> {
         Ok(!is_woken && !self.node.borrow().has_work() && self.arm(true)?)
     }
 
-    /// Make the descriptor readable by whatever comes from now on. False: something has come already.
+    /// Arm the descriptor: it becomes readable by any later work. `false` if there is work already.
     fn arm(&self, with_calls: bool) -> io::Result<bool> {
         let mut node = self.node.borrow_mut();
         let now = node.clock.now();
@@ -103,22 +104,22 @@ impl<S> Endpoint<S> {
     }
 
     /// Wait for these events only, in [`wait_events`](Endpoint::wait_events), [`poll_events`](Endpoint::poll_events) and
-    /// [`poll_ready`](Endpoint::poll_ready) (AM-II's `AM_SetEventMask`). Without this call they wait for all but
-    /// [`Events::CAN_SEND`]. [`Events::WOKEN`] ends a wait in any case. What happens to connections, and which messages are refused,
-    /// is noted from this call on, or from the first wait.
+    /// [`poll_ready`](Endpoint::poll_ready) (AM-II's `AM_SetEventMask`). Without this call they wait for all events except
+    /// [`Events::CAN_SEND`]. [`Events::WOKEN`] ends a wait in any case. Connection events, and requests that would block, are recorded
+    /// from this call on, or from the first wait on.
     pub fn set_event_mask(&mut self, mask: Events) {
         let mut node = self.node.borrow_mut();
         if mask.contains(Events::CONNECTION) {
             node.events.add(self.id);
         }
         if mask.contains(Events::CAN_SEND) {
-            node.refused.get_or_insert_default();
+            node.blocked.get_or_insert_default();
         }
         self.mask = mask;
         self.listens = true;
     }
 
-    /// The first wait for events: note them from now on.
+    /// At the first wait for events, begin to record them.
     fn listen(&mut self) {
         if !self.listens {
             self.set_event_mask(self.mask);
@@ -171,8 +172,8 @@ impl<S> Endpoint<S> {
         Ok(Events::empty())
     }
 
-    /// The events that hold now at this endpoint, whether the mask has them or not, by what the node has received so far: this call
-    /// receives nothing. Without those that are said once, [`Events::CAN_SEND`] and [`Events::WOKEN`].
+    /// The events that hold now at this endpoint, whether the mask has them or not. This call receives nothing. It does not return the
+    /// two events that are returned once, [`Events::CAN_SEND`] and [`Events::WOKEN`].
     pub fn pending_events(&self) -> Events {
         self.node.borrow_mut().pending_events(self.id)
     }
@@ -260,13 +261,13 @@ impl<S> Endpoint<S> {
         Poll::Pending
     }
 
-    /// A turn without handlers. Returns whether a frame came or went.
+    /// A turn without handlers. Returns whether a frame was received or sent.
     fn advance(&self, scope: PollScope) -> bool {
         let mut node = self.node.borrow_mut();
         node.inhale(scope) + node.exhale() > 0
     }
 
-    /// The events of the mask that hold now, and those that are said once.
+    /// The events of the mask that hold now, with those that are returned once.
     fn take_events(&mut self) -> Events {
         let mut node = self.node.borrow_mut();
         let mut events = node.pending_events(self.id);
@@ -281,7 +282,7 @@ impl<S> Endpoint<S> {
 }
 
 impl NodeState {
-    /// What waits for handlers of this endpoint.
+    /// The events that wait for handlers of this endpoint.
     pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
         let core = self.engine.core_mut();
         let mut events = Events::empty();
@@ -292,18 +293,18 @@ impl NodeState {
         events
     }
 
-    /// A message of this endpoint was not sent.
+    /// A request of this endpoint was not sent. If it would have blocked, record that for [`Events::CAN_SEND`]. Returns `why`.
     #[cold]
-    pub(crate) fn note_refused(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
-        if let Some(refused) = &mut self.refused
+    pub(crate) fn note_blocked(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(blocked) = &mut self.blocked
             && why.is_temporary()
         {
-            refused.insert((endpoint, flow));
+            blocked.insert((endpoint, flow));
         }
         why
     }
 
-    /// Whether a connection that refused a message of this endpoint would take one now, or has ended. Forgets these.
+    /// Whether a blocked connection of this endpoint can send now, or has ended. Such connections are no longer blocked.
     pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
         let (core, pool) = (self.engine.core(), self.engine.pool());
         let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
@@ -311,9 +312,9 @@ impl NodeState {
             Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
             Err(why) => why != NotOpen::Connecting,
         };
-        let Some(refused) = &mut self.refused else { return false };
-        let before = refused.len();
-        refused.retain(|&(of, flow)| of != endpoint || !can_send(flow));
-        refused.len() < before
+        let Some(blocked) = &mut self.blocked else { return false };
+        let before = blocked.len();
+        blocked.retain(|&(of, flow)| of != endpoint || !can_send(flow));
+        blocked.len() < before
     }
 }

@@ -1,24 +1,24 @@
-//! How much of a transfer is here without a gap. Segments arrive in any order, and what is lost comes again later: what
-//! is here beyond a gap is noted, so that a transfer that ends early can say from where on parts may be missing.
+//! How much of a transfer has arrived without a gap. Segments arrive in any order, and lost ones are sent again later. The
+//! pieces beyond a gap are recorded, so that a transfer that ends early can report from which byte on parts may be missing.
 
 use am_proto::FlowId;
 use am_wire::bulk::NoticeKind;
 
-/// The most pieces beyond gaps that are noted, of all transfers of a node: neighbours are one piece, so that there are few,
-/// but a peer can send what it likes. Of more of them less than what is here is told.
+/// The most recorded pieces beyond gaps, all transfers of a node together. Adjacent segments are one piece, so there are few,
+/// but a peer can send any pattern. Beyond this limit, progress is under-reported.
 const MAX_PIECES: usize = 1024;
 
 /// A transfer of a flow.
 pub(super) type Key = (FlowId, u32);
 
-/// What is here of a transfer.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
-    /// Bytes, each of which comes once.
+    /// The number of bytes that have arrived. Each byte arrives once.
     pub(super) got: u64,
-    /// Everything before this byte is here.
+    /// Everything before this byte has arrived.
     pub(super) front: u64,
-    /// The number of bytes that will come: all of it, unless it is cancelled.
+    /// The number of bytes that will arrive: all of the transfer, unless it is cancelled.
     until: u64,
 }
 
@@ -27,14 +27,14 @@ impl Extent {
         Extent { got: 0, front: 0, until: total }
     }
 
-    /// Once everything that comes is here: whether that is all of it.
+    /// The notice for the end of the transfer, once all bytes that will arrive have arrived.
     pub(super) fn end(&self, total: u64) -> Option<NoticeKind> {
         let what = if self.until < total { NoticeKind::Cancelled } else { NoticeKind::Done };
         (self.got >= self.until).then_some(what)
     }
 }
 
-/// What is here beyond gaps, of all transfers.
+/// The pieces beyond gaps, of all transfers.
 #[derive(Default)]
 pub(super) struct Pieces(Vec<Piece>);
 
@@ -45,14 +45,14 @@ struct Piece {
 }
 
 impl Pieces {
-    /// A transfer begins: no segment of it allocates.
+    /// A transfer begins. Allocate now, so that no segment does.
     pub(super) fn make_room(&mut self) {
         if self.0.capacity() == 0 {
             self.0.reserve_exact(MAX_PIECES);
         }
     }
 
-    /// Bytes of a transfer have come. A zero-length segment marks the point from which on no more comes.
+    /// Bytes of a transfer have arrived. A zero-length segment marks the cancel point.
     pub(super) fn note(&mut self, of: Key, extent: &mut Extent, at: u64, length: u64) {
         if length == 0 {
             extent.until = extent.until.min(at);
@@ -78,7 +78,7 @@ impl Pieces {
         }
     }
 
-    /// Only those transfers for which this holds are left.
+    /// Keep only the pieces of transfers for which `is_left` is true.
     pub(super) fn keep(&mut self, is_left: impl Fn(Key) -> bool) {
         self.0.retain(|piece| is_left(piece.of));
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_here_without_a_gap_is_known_in_whatever_order_it_comes() {
+    fn the_front_is_known_in_whatever_order_segments_arrive() {
         let key = key();
         for seed in 0..200 {
             let mut random = SmallRng::seed_from_u64(seed);
@@ -117,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_pieces_takes_so_much_memory() {
+    fn the_number_of_pieces_is_bounded() {
         let (key, mut pieces, mut extent) = (key(), Pieces::default(), Extent::of(1 << 20));
         (1..10 * MAX_PIECES as u64).for_each(|at| pieces.note(key, &mut extent, 2 * at, 1));
         assert_eq!((extent.front, pieces.0.len()), (0, MAX_PIECES));
         pieces.note(key, &mut extent, 0, 2);
-        assert_eq!(extent.front, 3, "less than what is here is told, and never more");
+        assert_eq!(extent.front, 3, "progress is under-reported, and never over-reported");
         pieces.keep(|of| of != key);
         assert!(pieces.0.is_empty());
     }

@@ -1,5 +1,5 @@
-//! The transfers that this side asks for; incoming segments and notices. Each segment is copied into the region that it names, if that is allowed. A peer
-//! can send anything, so each segment is checked by itself.
+//! Starts this side's transfers, and handles incoming segments and notices. Each segment is copied into the region that it
+//! names, if that region's rights allow it. A peer can send anything, so each segment is checked by itself.
 
 use std::mem;
 use std::rc::Weak;
@@ -22,7 +22,7 @@ use super::{
 const MAX_BEGUN_WHEN_CROWDED: usize = 32;
 
 impl Bulk {
-    /// Into a peer's region, from this offset on.
+    /// Start to put `data` into a peer's region, from this offset on.
     pub(crate) fn put(
         &mut self,
         (endpoint, flow): (EndpointId, FlowId),
@@ -42,7 +42,7 @@ impl Bulk {
         Ok(TransferId(transfer))
     }
 
-    /// Out of a peer's region, from this offset on, into one of ours.
+    /// Start to get from a peer's region, from this offset on, into a region of this side.
     pub(crate) fn get(
         &mut self,
         (endpoint, flow): (EndpointId, FlowId),
@@ -71,7 +71,7 @@ impl Bulk {
         Ok(TransferId(transfer))
     }
 
-    /// Whether there was anything left to stop.
+    /// Cancel a transfer. Returns whether there was anything left to stop.
     pub(crate) fn cancel(&mut self, endpoint: EndpointId, flow: FlowId, TransferId(transfer): TransferId) -> bool {
         let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer);
         let mut puts = self.outgoing.iter_mut().filter(|put| put.completion.kind == TransferKind::Put);
@@ -91,7 +91,7 @@ impl Bulk {
         self.next_id
     }
 
-    /// Handle the segments and notices that wait for this endpoint, at most `most`. Returns how many there were.
+    /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
     pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
         for count in 0..most {
             let Some(delivery) = core.poll_bulk(endpoint) else { return count };
@@ -101,10 +101,10 @@ impl Bulk {
                 Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
                 _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
             };
-            self.counters.senseless += u64::from(parsed.is_none());
+            self.counters.malformed += u64::from(parsed.is_none());
             mem::drop(delivery);
             let has_notice = self.notices.len() > waiting;
-            if !(has_notice && self.notices.holds(flow)) {
+            if !(has_notice && self.notices.withholds(flow)) {
                 core.release(flow, class);
             }
         }
@@ -148,8 +148,8 @@ impl Bulk {
         self.on_part(begun.unwrap_or(self.arriving.len() - 1), segment, data.len() as u64);
     }
 
-    /// Whether one more put of this flow may begin. Half of the room is for flows with few unfinished puts, so that
-    /// one flow cannot block the others.
+    /// Whether one more put of this flow may begin. Half of the room is for flows with few unfinished puts, so that one flow
+    /// cannot block others.
     fn has_room(&self, flow: FlowId) -> bool {
         let puts = || self.arriving.iter().filter(|arriving| !arriving.is_get());
         let begun = || puts().filter(|put| put.completion.flow == flow).count();
@@ -157,8 +157,8 @@ impl Bulk {
         count < MAX_TRANSFERS / 2 || (count < MAX_TRANSFERS && begun() < MAX_BEGUN_WHEN_CROWDED)
     }
 
-    /// Remember a refused put. Its later segments still arrive. If the region is free by then, they would start a
-    /// put that never completes.
+    /// Remember a refused put. Otherwise its later segments, if the region is free when they arrive, would start a put that
+    /// never completes.
     #[cold]
     fn remember_refused(&mut self, flow: FlowId, transfer: u32) {
         if self.refused.contains(&(flow, transfer)) {
@@ -170,21 +170,21 @@ impl Bulk {
         self.refused.push_back((flow, transfer));
     }
 
-    /// Tell the peer why a transfer with this region is refused.
+    /// Notify the peer why its transfer with this region is refused.
     fn refuse(&mut self, flow: FlowId, transfer: u32, region: u32, why: TransferError) {
         self.counters.refused += 1;
         let (what, region) = match why {
             TransferError::NoRegion => (NoticeKind::NoRegion, 0),
             TransferError::Denied => (NoticeKind::Denied, 0),
             TransferError::Busy => (NoticeKind::Busy, 0),
-            // With the region: it is not the number of transfers that is in the way.
+            // The region's id in the notice means that the region is borrowed. Without it, there are too many transfers.
             TransferError::Borrowed => (NoticeKind::Busy, region),
             _ => (NoticeKind::OutOfBounds, 0),
         };
         self.notices.push(flow, Notice { region, ..Notice::of(what, transfer) });
     }
 
-    /// A segment was deposited. Each arrives once, so counting bytes is enough.
+    /// A segment was deposited. Each one arrives once, so counting bytes is enough to see when all have arrived.
     fn on_part(&mut self, at: usize, segment: &Segment, length: u64) {
         self.counters.deposited += 1;
         let arriving = &mut self.arriving[at];
@@ -197,14 +197,14 @@ impl Bulk {
         }
     }
 
-    /// A transfer to here is over.
+    /// An arriving transfer has ended.
     pub(super) fn complete(&mut self, at: usize, result: Result<(), TransferError>) {
         let arriving = self.arriving.swap_remove(at);
         self.pieces.keep(|key| key != arriving.key());
         self.completions.push_back(Completion { result, ..arriving.completion });
     }
 
-    /// A segment that answers a get of this node. It is copied only to where the get asked for it.
+    /// A segment that answers a get of this node. It is copied only to the place that the get named.
     fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
         let &Segment { region, transfer, start, total, at: offset } = segment;
         let matches = |get: &Completion| {
@@ -212,7 +212,7 @@ impl Bulk {
         };
         let found = self.arriving.iter().enumerate().find(|(_, get)| get.is_get() && matches(&get.completion));
         let Some((at, memory)) = found.and_then(|(at, get)| Some((at, get.memory.as_ref()?))) else {
-            self.counters.senseless += 1;
+            self.counters.malformed += 1;
             return;
         };
         match deposit(memory, start + offset, data) {
@@ -238,7 +238,7 @@ impl Bulk {
         } else if let Some(at) = self.arriving.iter().position(is_refused) {
             self.complete(at, TransferError::of(notice, self.arriving[at].extent.front));
         } else {
-            self.counters.senseless += 1;
+            self.counters.malformed += 1;
         }
     }
 
@@ -276,7 +276,7 @@ impl Bulk {
     }
 }
 
-/// Copies the data into the memory, if all of it fits and the memory is not borrowed.
+/// Copy the data into the memory. Fails if it does not fit, or if the memory is borrowed.
 fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), TransferError> {
     let mut bytes = memory.try_borrow_mut().map_err(|_| TransferError::Borrowed)?;
     let start = usize::try_from(at).ok();

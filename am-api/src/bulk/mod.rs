@@ -1,14 +1,14 @@
-//! Bulk transfers: up to 4 GiB into a registered region of the peer, or out of
-//! it. A transfer is cut into segments as its frames are written. Each segment
-//! is copied to its place as it arrives, in any order.
+//! Bulk transfers: up to 4 GiB into a registered region of the peer, or out of it. A transfer is cut into segments as its
+//! frames are written. Each segment is copied to its place when it arrives, in any order.
 //!
 //! ```text
 //!   put    alpha ── segments ──▶ beta: Deposited       ── Done ──▶   alpha: Put
 //!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
 //! ```
 //!
-//! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs` deposits them; `extent.rs` knows
-//! what has arrived; `notices.rs` has the notices for peers. All of it happens in [`poll`](crate::Endpoint::poll).
+//! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs`
+//! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. All work is
+//! done in [`poll`](crate::Endpoint::poll).
 
 mod extent;
 mod incoming;
@@ -33,64 +33,65 @@ use crate::NotOpen;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId(pub(crate) u32);
 
-/// What a transfer was, seen from here.
+/// The kind of a transfer, as this side sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferKind {
-    /// Our [`put`](crate::Endpoint::put) into the peer's region.
+    /// This side's [`put`](crate::Endpoint::put) into a region of the peer.
     Put,
-    /// Our [`get`](crate::Endpoint::get) out of the peer's region.
+    /// This side's [`get`](crate::Endpoint::get) out of a region of the peer.
     Get,
-    /// A put of the peer into a region of ours, of which something has arrived.
+    /// A put of the peer into a region of this side. Reported only if a part of it arrived.
     Deposited,
-    /// A get of the peer, out of a region of ours.
+    /// A get of the peer out of a region of this side.
     Served,
 }
 
-/// Why a transfer did not happen, or not as a whole.
+/// Why a transfer did not complete.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransferError {
-    /// It could not begin.
+    /// The transfer could not begin.
     #[error(transparent)]
     NotOpen(#[from] NotOpen),
-    /// The peer's endpoint has no such region, or no longer.
+    /// The peer's endpoint has no such region. It may have been dropped.
     #[error("there is no such region, or no longer; ask the peer for its present id")]
     NoRegion,
-    /// It may not be read, or not written.
+    /// The region's rights do not allow reading, or writing.
     #[error("the region's rights do not allow this; its owner registers it with `Rights::READ` or `Rights::WRITE`")]
     Denied,
-    /// The region is shorter than what was to be read or written.
+    /// The transfer goes beyond the end of the region.
     #[error("this goes beyond the end of the region; send less, or elsewhere")]
     OutOfBounds,
-    /// It is longer than a transfer may be.
+    /// The transfer is longer than 4 GiB.
     #[error("this is longer than 4 GiB; make several transfers of it")]
     TooLong,
-    /// This side's region was borrowed when the transfer was asked for, or when a part of it arrived.
+    /// This side's region was borrowed at the call, or when a part of the transfer arrived.
     #[error("this side's region is borrowed; drop what `Region::bytes` returned, then try again")]
     Borrowed,
     /// The peer's program has borrowed the region while it polls.
     #[error("the peer has the region borrowed while it polls; it has to drop what `Region::bytes` returned. Try again")]
     PeerBorrowed,
-    /// This side has asked for as many transfers at once as it may.
+    /// This side already has the most transfers that it may have at once.
     #[error(
         "{MAX_OWN_TRANSFERS} transfers of this node have not ended; poll until `on_transfer` has reported some, then try again"
     )]
     TooMany,
-    /// The peer has as many transfers at once as it can have.
+    /// The peer already has the most transfers that it may have at once.
     #[error("the peer has too many transfers at once; wait until some have ended, then try again")]
     Busy,
-    /// The side that had asked for it cancelled it. Both ends get this error.
+    /// The side that had asked for the transfer cancelled it. Both ends get this error.
     #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
     Cancelled {
-        /// From this byte on nothing was sent.
+        /// No byte was sent from here on.
         from: u64,
     },
-    /// The connection ended. Both ends get this error: the one that closes it at once, the other after the
+    /// The connection ended. Both ends get this error: the side that closes it gets it at once, the other one after the
     /// [keepalive](crate::Builder::keepalive) at the latest.
     #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
     Lost {
         /// Why it ended.
         reason: ReturnReason,
-        /// From this byte on, parts may be missing. The ends may differ: the sender counts only what it knows to have arrived.
+        /// Parts may be missing from this byte on. The two ends may get different numbers, because the sender counts only
+        /// acknowledged bytes.
         from: u64,
     },
 }
@@ -98,7 +99,7 @@ pub enum TransferError {
 am_transport::debug_as_display!(TransferError);
 
 impl TransferError {
-    /// The result that a peer's notice stands for. Everything before byte `from` has arrived.
+    /// The result that a peer's notice reports. Everything before byte `from` has arrived.
     fn of(notice: &Notice, from: u64) -> Result<(), TransferError> {
         match notice.what {
             NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
@@ -112,7 +113,7 @@ impl TransferError {
     }
 }
 
-/// What the endpoint's handler gets of a transfer. Until the transfer ends `result` has no meaning.
+/// A transfer as the endpoint's handler gets it. `result` has no meaning before the transfer ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
     pub(crate) kind: TransferKind,
@@ -126,13 +127,13 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Whether it is this transfer of this endpoint.
+    /// Whether this is the transfer with this number.
     pub(crate) fn is(&self, endpoint: EndpointId, flow: FlowId, transfer: u32) -> bool {
         (self.endpoint, self.flow, self.transfer) == (endpoint, flow, transfer)
     }
 }
 
-/// Set in the number of a get. The side that asked chose the number, and the other side's segments carry it.
+/// This bit is set in the number of a get. The side that asks chooses the number, and the other side's segments carry it.
 const ANSWER: u32 = 1 << 31;
 
 /// The most bytes of one transfer: 4 GiB.
@@ -144,12 +145,12 @@ pub const MAX_TRANSFERS: usize = 1024;
 /// The most transfers of this node at once, in each direction.
 pub const MAX_OWN_TRANSFERS: usize = 16_384;
 
-/// The most refused transfers that are remembered, because segments of them may be in flight.
+/// The most refused transfers that this node remembers, because their segments may be in flight.
 const MAX_REFUSED: usize = 64;
 
 /// All transfers of a node.
 ///
-/// Each turn looks whether there are any. What it looks at comes first, on few cache lines.
+/// Each turn checks whether there are any. The fields of that check come first, on few cache lines.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Bulk {
@@ -163,43 +164,43 @@ pub(crate) struct Bulk {
     /// Notices for peers.
     notices: notices::Notices,
     pub(crate) regions: regions::Regions,
-    /// Which of `outgoing` sends next.
+    /// The index in `outgoing` of the transfer that sends next.
     next: usize,
     /// The parts of `arriving` that have arrived beyond a gap.
     pieces: extent::Pieces,
-    /// Transfers that were refused or cancelled a moment ago: what is still on its way of them stays refused.
+    /// Transfers that were just refused or cancelled. Their segments in flight are refused too.
     refused: VecDeque<(FlowId, u32)>,
-    /// The memory that was lent to transfers that have ended.
+    /// Memory that the program had lent to transfers that have ended, to be dropped.
     lent: Vec<Source>,
     next_id: u32,
-    /// Which put of `arriving` is checked next: its connection may have ended.
+    /// The index in `arriving` of the put whose connection is checked next.
     next_checked: usize,
     /// When to probe each peer that a transfer waits for. `None` if there is no transfer.
     probe_at: Option<Time>,
     pub(crate) counters: BulkCounters,
 }
 
-/// What is counted of transfers.
+/// The counters of transfers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BulkCounters {
     /// Segments sent.
     pub(crate) sent: u64,
     /// Segments deposited.
     pub(crate) deposited: u64,
-    /// Segments and gets that were refused; the peer was notified why.
+    /// Refused segments and gets. The peer gets the reason in a notice.
     pub(crate) refused: u64,
-    /// Malformed bodies, and answers to no request.
-    pub(crate) senseless: u64,
+    /// Malformed bodies, and answers to no get of this node.
+    pub(crate) malformed: u64,
 }
 
 impl Bulk {
-    /// Whether nothing is to be sent, and nothing is waited for.
+    /// Whether there is nothing to send, and nothing to wait for.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.outgoing.is_empty() && self.notices.is_empty() && self.arriving.is_empty()
     }
 
-    /// Whether it is idle, and no ended connection may still have transfers.
+    /// Whether all is idle, and no ended connection may still have transfers.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_idle() && self.ended.is_empty()
@@ -224,7 +225,8 @@ impl Bulk {
         self.completions.remove(at)
     }
 
-    /// Forget a closed endpoint. The caller drops what was lent to its transfers while the node is not borrowed.
+    /// Forget a closed endpoint. Returns the memory that was lent to its transfers: the caller drops it while the node is not
+    /// borrowed.
     #[must_use]
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
         for at in (0..self.outgoing.len()).rev() {
@@ -239,24 +241,26 @@ impl Bulk {
         mem::take(&mut self.lent)
     }
 
-    /// End a transfer whose bytes leave here.
+    /// End an outgoing transfer.
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
         self.lent.push(outgoing.source);
         self.completions.push_back(Completion { result, ..outgoing.completion });
     }
 
-    /// Memory lent to a transfer that has ended. Its drop may call the node, so the node must not be borrowed then.
+    /// Memory that was lent to a transfer that has ended. Its `Drop` may call the node, so the caller must drop it while the node
+    /// is not borrowed.
     pub(crate) fn next_lent(&mut self) -> Option<Source> {
         self.lent.pop()
     }
 
-    /// A connection has ended, and not by this side. Note its reason: the core forgets a peer's connection when it ends.
+    /// A connection has ended, and this side did not close it. Store the reason, because the core forgets a connection that the
+    /// peer opened when it ends.
     pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
         self.ended.insert(flow, (endpoint, reason));
     }
 
-    /// End the transfers of connections that have ended. It runs after the frames of a turn have left.
+    /// End the transfers of connections that have ended. This runs after the frames of a turn have left.
     #[inline(never)]
     pub(crate) fn end_dead(&mut self, core: &mut Core<Frame>) {
         for at in (0..self.outgoing.len()).rev() {
@@ -265,7 +269,7 @@ impl Bulk {
                 self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
             }
         }
-        // A restarted peer counts its transfers from the start, so none of its new ones may count as refused.
+        // A restarted peer uses the numbers again from the start, so forget refused transfers of ended connections.
         if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
             self.refused.pop_front();
         }
@@ -291,7 +295,7 @@ impl Bulk {
         }
     }
 
-    /// Why the connection has ended, once nothing of it can arrive or come back any more.
+    /// Why the connection has ended, once none of its messages can arrive or return any more.
     fn ended_for_good(&self, core: &mut Core<Frame>, of: &Completion) -> Option<ReturnReason> {
         let reason = self.reason(core, of.flow)?;
         let goes_on = core.has_unacknowledged(of.flow)

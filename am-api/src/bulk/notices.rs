@@ -1,21 +1,21 @@
-//! Notices that wait to be sent to peers. A peer is notified of each of its transfers, however many end before it receives
-//! notices; a peer that does not receive them is slowed down. While many notices wait for a peer, the credit of the message
-//! that ended its transfer stays here, and returns with one of the notices. So there are never more notices than credits
-//! granted, and no peer's notices cost another peer anything.
+//! Notices that wait to be sent to peers. A peer gets a notice for the end of each of its transfers. A peer that does not
+//! receive its notices is slowed down: while many wait for it, the credit of each message that causes another notice is
+//! withheld, and released when a notice is sent. So no more notices wait than credits were granted, and one peer's notices do
+//! not delay those of others.
 
 use std::collections::{HashMap, VecDeque};
 
 use am_proto::FlowId;
 use am_wire::bulk::{Notice, NoticeKind};
 
-/// The most notices that wait for a peer before its credit is held. Two peers that put small pieces to each other must
-/// not wait for each other's credit.
+/// The most notices that wait for a peer before its credit is withheld. With 0, two peers that put small pieces to each other
+/// could wait for each other's credit for ever.
 const MAX_WITHOUT_HOLDING: usize = 64;
 
-/// The most attempts in one turn: notices for peers without room delay others only so long.
+/// The most attempts in one turn. This bounds how long notices for peers without room delay others.
 pub(super) const MAX_TRIES: usize = 64;
 
-/// See the module. Each turn looks at the first field.
+/// The notices for all peers. Each turn reads the first field.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Notices {
@@ -23,12 +23,12 @@ pub(super) struct Notices {
     of: HashMap<FlowId, Of>,
 }
 
-/// One peer's.
+/// The state of one peer.
 #[derive(Default)]
 struct Of {
     notices: usize,
-    /// Credits that were not returned yet.
-    held: usize,
+    /// Credits of the peer that are withheld.
+    withheld: usize,
 }
 
 impl Notices {
@@ -49,31 +49,31 @@ impl Notices {
         self.waiting.pop_front()
     }
 
-    /// It could not be sent now: others are tried before it comes again.
-    pub(super) fn put_back(&mut self, flow: FlowId, notice: Notice) {
+    /// A notice could not be sent now: it goes behind the others.
+    pub(super) fn requeue(&mut self, flow: FlowId, notice: Notice) {
         self.waiting.push_back((flow, notice));
     }
 
-    /// It was sent, or its peer is gone; returns whether a held credit is to be returned with it.
+    /// A notice was sent, or its peer is gone. Returns whether the caller has to release a withheld credit.
     pub(super) fn sent(&mut self, flow: FlowId) -> bool {
         let Some(of) = self.of.get_mut(&flow) else { return false };
         of.notices = of.notices.saturating_sub(1);
-        let returns = of.held > 0;
-        of.held = of.held.saturating_sub(1);
+        let releases = of.withheld > 0;
+        of.withheld = of.withheld.saturating_sub(1);
         if of.notices == 0 {
             self.of.remove(&flow);
         }
-        returns
+        releases
     }
 
-    /// A message of this peer caused a notice; returns whether its credit is held.
-    pub(super) fn holds(&mut self, flow: FlowId) -> bool {
+    /// A message of this peer caused a notice. Returns whether to withhold its credit.
+    pub(super) fn withholds(&mut self, flow: FlowId) -> bool {
         let Some(of) = self.of.get_mut(&flow).filter(|of| of.notices > MAX_WITHOUT_HOLDING) else { return false };
-        of.held += 1;
+        of.withheld += 1;
         true
     }
 
-    /// Whether such a notice waits for this peer.
+    /// Whether a notice of this kind waits for this peer.
     pub(super) fn has(&self, flow: FlowId, what: NoticeKind) -> bool {
         self.of.contains_key(&flow) && self.waiting.iter().any(|(to, notice)| *to == flow && notice.what == what)
     }

@@ -1,4 +1,4 @@
-//! Outgoing segments and notices, a few with each turn.
+//! Sends segments and notices, a few in each turn.
 
 use am_engine::Engine;
 use am_proto::{Core, Delivery, EndpointId, FlowId, FlowState};
@@ -14,21 +14,21 @@ use super::{Bulk, Completion};
 /// The most segments that leave with one turn.
 const MAX_SEGMENTS: usize = 32;
 
-/// About the most bytes that leave with one turn. Frames that are acknowledged between turns are written again while they
-/// are in the cache, which long ones soon would not be.
+/// About the most bytes that leave in one turn. This keeps the number of long frames in use small: they are acknowledged
+/// between turns, and written again while they are still in the cache.
 const MAX_BYTES: usize = 256 << 10;
 
-/// The most segments that one transfer sends before it is another's turn.
+/// The most segments that one transfer sends before the next transfer may send.
 const MAX_IN_A_ROW: usize = 4;
 
-/// One of this many credits and frames is left to other messages.
+/// Transfers leave one of this many credits and frames to other messages.
 const LEFT_TO_OTHERS: usize = 8;
 
-/// What transfers need of a node to be sent.
+/// The parts of a node that sending transfers needs.
 struct TransferIo<'a> {
     engine: &'a mut Engine,
     transport: &'a mut dyn Transport,
-    /// Requests whose memory is out to be written.
+    /// Prepared requests that are not committed.
     prepared: usize,
 }
 
@@ -38,7 +38,7 @@ impl TransferIo<'_> {
         self.engine.core_mut()
     }
 
-    /// Each transfer in turn, until none of them can go on.
+    /// Send segments of each transfer in turn, until the turn's limit is reached or no transfer can send.
     fn send_segments(&mut self, bulk: &mut Bulk) {
         let (mut left, mut idle) = (MAX_SEGMENTS, 0);
         while left > 0 && idle < bulk.outgoing.len() {
@@ -58,14 +58,14 @@ impl TransferIo<'_> {
         for _ in 0..notices.len().min(MAX_TRIES) {
             let Some((flow, notice)) = notices.pop() else { break };
             if !self.send_notice(flow, &notice) {
-                notices.put_back(flow, notice);
+                notices.requeue(flow, notice);
             } else if notices.sent(flow) {
                 self.core().release(flow, Class::Request);
             }
         }
     }
 
-    /// Whether it need not be tried again.
+    /// Send a notice. Returns whether it was sent, or need not be sent because the connection is closed.
     fn send_notice(&mut self, flow: FlowId, notice: &Notice) -> bool {
         if !matches!(self.core().state(flow), FlowState::Open { .. }) {
             return true;
@@ -75,7 +75,7 @@ impl TransferIo<'_> {
         self.core().send(flow, Kind::Get, 0, 0, frame, Notice::BYTES, write).is_ok()
     }
 
-    /// As many segments as there is credit and room for, at most `most`; how many those were.
+    /// Send at most `most` segments, as credit and room allow. Returns how many were sent.
     fn send_some(&mut self, outgoing: &mut OutgoingTransfer, most: usize) -> usize {
         let flow = outgoing.completion.flow;
         if outgoing.is_sent || !outgoing.is_readable() {
@@ -92,7 +92,7 @@ impl TransferIo<'_> {
         (0..most).take_while(|_| !outgoing.is_sent && self.send_segment(outgoing, full)).count()
     }
 
-    /// One segment of at most `full` bytes of data.
+    /// Send one segment of at most `full` bytes of data.
     #[inline]
     fn send_segment(&mut self, outgoing: &mut OutgoingTransfer, full: usize) -> bool {
         let (flow, total) = (outgoing.completion.flow, outgoing.completion.length);
@@ -114,14 +114,14 @@ impl TransferIo<'_> {
         }
         self.engine.send_early(self.transport);
         outgoing.at += length as u64;
-        // The next bytes into the cache, while these go their way: they are read once, and for the first time.
+        // Prefetch the bytes of the next segment while the NIC sends this one, because they are read for the first time.
         outgoing.with_rest(|rest| am_ring::prefetch(&rest[..length.min(rest.len())]));
         outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;
         true
     }
 
-    /// A peer that acknowledged all segments, and has not reported the end of the transfer, may have died since. Once in a
-    /// while each is sent something to acknowledge.
+    /// A peer may have died after it acknowledged all segments, and before it reported the end of the transfer. So send each
+    /// such peer a notice now and then that it has to acknowledge.
     fn probe_silent_peers(&mut self, bulk: &mut Bulk) {
         let (now, patience) = (self.core().now(), self.core().config().patience);
         if now < *bulk.probe_at.get_or_insert(now + patience) {
@@ -139,7 +139,7 @@ impl TransferIo<'_> {
 }
 
 impl Bulk {
-    /// Part of the second half of a turn with transfers.
+    /// The part of [`exhale`](am_engine::Engine::exhale) for transfers: send notices and segments.
     #[inline(never)]
     pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {
         let mut io = TransferIo { engine, transport, prepared };
@@ -148,7 +148,7 @@ impl Bulk {
         io.send_segments(self);
     }
 
-    /// A segment could not be delivered.
+    /// A segment or notice could not be delivered. Note from which byte on parts of the transfer may be missing.
     pub(crate) fn on_returned(&mut self, endpoint: EndpointId, message: &Delivery<Frame>) {
         let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {
             return;

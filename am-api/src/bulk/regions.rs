@@ -22,7 +22,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Nothing: a place for what this side gets.
+    /// None: for memory that only this side's gets write.
     pub const NONE: Rights = Rights { read: false, write: false };
     /// Peers may get from it.
     pub const READ: Rights = Rights { read: true, write: false };
@@ -32,49 +32,48 @@ impl Rights {
     pub const BOTH: Rights = Rights { read: true, write: true };
 }
 
-/// What a region is called in messages: its owner tells it to its peers.
+/// The id of a region. Its owner sends it to the peers that may use the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub u32);
 
-/// Memory registered with an endpoint. Peers of that endpoint reach it as far
-/// as its [`Rights`] go. Dropping it revokes access; gets in flight complete.
+/// Memory registered with an endpoint. Peers of that endpoint access it as its [`Rights`] allow. Dropping it revokes access;
+/// gets in flight complete.
 pub struct Region {
     id: RegionId,
     pub(super) memory: Memory,
-    /// As long as it is there peers may begin transfers; the memory outlives it where one is under way. The table has a weak
-    /// handle, and so has each put of which something is missing.
+    /// Peers may begin transfers while this handle exists. A transfer keeps the memory beyond that. The table has a weak handle,
+    /// and so has each put that is not complete.
     open: Rc<()>,
 }
 
-/// Why a region's memory is not given back.
+/// Why [`Region::into_memory`] did not return the memory.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a transfer uses this region: poll until `on_transfer` has told of its end, `cancel` it, or close its connection"
+    "a transfer uses this region: poll until `on_transfer` has reported its end, `cancel` it, or close its connection"
 )]
 pub struct RegionInUse;
 
 am_transport::debug_as_display!(RegionInUse);
 
 impl Region {
-    /// What to tell the peers.
+    /// The id that peers need, to access the region.
     pub fn id(&self) -> RegionId {
         self.id
     }
 
-    /// Its bytes. Let go of them before polling: what arrives while they are
-    /// borrowed is refused.
+    /// The region's bytes. Drop this borrow before polling, because segments that arrive meanwhile are refused.
     ///
     /// # Panics
-    /// While [`bytes_mut`](Self::bytes_mut) of the same region is held.
+    /// While the result of [`bytes_mut`](Self::bytes_mut) of this region exists.
     pub fn bytes(&self) -> Ref<'_, [u8]> {
         Ref::map(self.memory.borrow(), |bytes| &**bytes)
     }
 
-    /// Ends the region: the memory that it was made of comes back, and no transfer reaches it any more. A `Vec` was turned into a box for it, and
-    /// [`into_vec`](slice::into_vec) turns it back for nothing.
+    /// End the region, and return its memory. No transfer reaches it any more. If it was made from a `Vec`,
+    /// [`into_vec`](slice::into_vec) converts the box back without a copy.
     ///
     /// # Errors
-    /// A transfer, ours or a peer's, reads or writes it: the region comes back as it was.
+    /// A transfer of this side or of a peer uses the region. The error returns it unchanged.
     pub fn into_memory(self) -> Result<Box<[u8]>, (RegionInUse, Region)> {
         if Rc::weak_count(&self.open) > 1 {
             return Err((RegionInUse, self));
@@ -83,10 +82,10 @@ impl Region {
         Rc::try_unwrap(memory).map(RefCell::into_inner).map_err(|memory| (RegionInUse, Region { id, memory, open }))
     }
 
-    /// The same, to write.
+    /// The region's bytes, to write. Drop this borrow before polling, because segments that arrive meanwhile are refused.
     ///
     /// # Panics
-    /// While its bytes are borrowed otherwise.
+    /// While the region's bytes are borrowed.
     pub fn bytes_mut(&self) -> RefMut<'_, [u8]> {
         RefMut::map(self.memory.borrow_mut(), |bytes| &mut **bytes)
     }
@@ -107,20 +106,20 @@ struct Entry {
     open: Weak<()>,
 }
 
-/// By id. One that is gone is not given out again before all others were.
+/// The regions, by id. An id is used again only after all others were used.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     entries: BTreeMap<u32, Entry>,
     last: u32,
-    /// At this number of entries those of dropped regions are taken out.
+    /// When the table has this many entries, those of dropped regions are removed.
     full: usize,
 }
 
-/// With fewer entries than this, those of dropped regions are not removed.
+/// The smallest value of [`Regions::full`].
 const MIN_CLEANED: usize = 64;
 
 impl Regions {
-    /// Memory for the peers of this endpoint.
+    /// Register memory for the peers of this endpoint.
     pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
         let (memory, open) = (Rc::new(RefCell::new(memory)), Rc::new(()));
         if self.entries.len() >= self.full {
@@ -136,17 +135,17 @@ impl Regions {
         Region { id: RegionId(self.last), memory, open }
     }
 
-    /// An endpoint is closed: another may get its number, but not its regions.
+    /// An endpoint was closed: remove its regions, because another endpoint may get its number.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
         self.entries.retain(|_, entry| entry.endpoint != endpoint);
     }
 
-    /// A put into it has begun.
+    /// A weak handle for a put that has begun. It keeps the region in use.
     pub(super) fn handle(&self, id: u32) -> Weak<()> {
         self.entries.get(&id).map(|entry| entry.open.clone()).unwrap_or_default()
     }
 
-    /// The memory, where a peer of this endpoint may use so much of it so.
+    /// The memory of a region, if a peer of this endpoint may access these bytes. `allowed` checks the rights.
     pub(super) fn find(
         &self,
         endpoint: EndpointId,

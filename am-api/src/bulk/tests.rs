@@ -151,7 +151,7 @@ fn senseless_bodies_are_counted() {
     pair.forge(Kind::Get, &[1; Notice::BYTES + 1]);
     pair.forge(Kind::Get, &Notice::of(NoticeKind::Done, 77).to_bytes());
     pair.forge(Kind::Put, &Segment { region: 0, transfer: ANSWER, start: 0, total: 0, at: 0 }.to_bytes());
-    let counted = |pair: &Pair| pair.beta.node.borrow().bulk.counters.senseless;
+    let counted = |pair: &Pair| pair.beta.node.borrow().bulk.counters.malformed;
     while counted(&pair) < 5 {
         pair.poll();
     }

@@ -1,4 +1,4 @@
-//! Transfers that are under way: of those whose bytes leave here, and of those whose bytes arrive.
+//! Transfers under way: outgoing ones and arriving ones.
 
 use std::rc::Weak;
 
@@ -6,7 +6,7 @@ use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::{Completion, TransferKind};
 
-/// Where the bytes are.
+/// The source of a transfer's bytes.
 pub(crate) enum Source {
     /// Lent by the caller of `put`.
     Lent(Box<dyn AsRef<[u8]>>),
@@ -18,17 +18,17 @@ pub(crate) enum Source {
 pub(super) struct OutgoingTransfer {
     pub(super) completion: Completion,
     pub(super) source: Source,
-    /// Where in the source it starts.
+    /// The start of the transfer in the source.
     pub(super) from: u64,
-    /// Bytes that are in segments.
+    /// The number of bytes that were put into segments.
     pub(super) at: u64,
-    /// All of it is; a transfer of no bytes is one segment, too.
+    /// All segments were sent. A transfer of no bytes has one segment too.
     pub(super) is_sent: bool,
-    /// The first byte of those that came back.
+    /// The first byte of the segments that returned undelivered. `u64::MAX` if none did.
     pub(super) lost: u64,
     /// The most credit that the connection has had.
     pub(super) most_credit: usize,
-    /// No more of it is to be sent.
+    /// No more bytes are to be sent.
     pub(super) is_cancelled: bool,
 }
 
@@ -46,18 +46,18 @@ impl OutgoingTransfer {
         }
     }
 
-    /// Everything before this byte is there, as far as is known here once all that comes back is back.
+    /// Everything before this byte has arrived at the peer. Valid once all undelivered segments have returned.
     pub(super) fn arrived(&self) -> u64 {
         self.lost.min(self.at)
     }
 
-    /// Its next segment is the last one, and without data. Whether that is still to come.
+    /// Make the next segment the last one, without data. Returns whether it is still to be sent.
     pub(super) fn cancel(&mut self) -> bool {
         self.is_cancelled |= !self.is_sent;
         self.is_cancelled
     }
 
-    /// The bytes from the next segment on; none if their owner has shortened them.
+    /// Pass the bytes from the next segment on to `take`. They are empty if their owner has shortened them.
     #[inline]
     pub(super) fn with_rest(&self, take: impl FnOnce(&[u8])) {
         let at = (self.from + self.at) as usize;
@@ -77,14 +77,14 @@ impl OutgoingTransfer {
     }
 }
 
-/// A transfer whose bytes arrive here: a get of this node, or a put of a peer of which something is missing.
+/// A transfer whose bytes arrive here: a get of this node, or an incomplete put of a peer.
 pub(super) struct Arriving {
     pub(super) completion: Completion,
     pub(super) extent: Extent,
     /// Where the bytes of a get go. Each segment of a put names its place.
     pub(super) memory: Option<Memory>,
     pub(super) is_cancelled: bool,
-    /// Keeps the region in use while a put is unfinished: the region counts these handles.
+    /// Keeps the region in use until a put is complete: the region counts these handles.
     pub(super) _open: Weak<()>,
 }
 

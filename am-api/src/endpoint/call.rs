@@ -1,10 +1,10 @@
-//! Calls: requests with a deadline. Each has one outcome, which goes to one handler.
+//! Calls: requests with a deadline. Each call has one outcome, and one handler gets it.
 //!
 //! ```text
 //!   try_call(to, SQUARE, words, .., within) ── id, words ──▶ on_request(SQUARE)
 //!   on_outcome(SQUARE)   an answer            ◀── id, .. ────── token.reply(SQUARE, &[message.word(0), ..], ..)
-//!                        Returned, Ended      its connection ended first
-//!                        TimedOut             its time is over
+//!                        Returned, Ended      the connection ended first
+//!                        TimedOut             the deadline passed
 //! ```
 
 use std::cell::RefCell;
@@ -25,16 +25,16 @@ use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
-/// What became of a call: what [`Endpoint::on_outcome`]'s handler gets, once for each call.
+/// The outcome of a call. [`Endpoint::on_outcome`]'s handler gets one for each call.
 #[derive_where(Debug)]
 pub struct Outcome<'a, S> {
-    /// What [`Endpoint::try_call`] returned.
+    /// The call's id, as [`Endpoint::try_call`] returned it.
     pub id: CallId,
     /// The connection that the call was sent on.
     pub to: Connection,
-    /// The handler that it named.
+    /// The handler that the call named.
     pub handler: HandlerId,
-    /// The answer, or why there is none.
+    /// The answer, or the reason why there is none.
     pub result: Result<Message<'a, S>, CallError<'a, S>>,
     /// The endpoint: handlers send through it.
     #[derive_where(skip)]
@@ -44,12 +44,12 @@ pub struct Outcome<'a, S> {
 /// Why a call has no answer.
 #[derive_where(Debug)]
 pub enum CallError<'a, S> {
-    /// It could not be delivered. Its [fate](Returned::fate) says whether it may have been handled.
+    /// The call's request could not be delivered. Its [fate](Returned::fate) says whether it may have been handled.
     Returned(Returned<'a, S>),
-    /// The peer's node received it, and the connection ended without an answer. It may have been handled.
+    /// The peer's node received the request, and the connection ended without an answer. The request may have been handled.
     Ended(ReturnReason),
-    /// Its time is over. It may have been handled, or be handled later; an answer that arrives later is dropped and counted
-    /// (`late_answers`). A program that sends it again needs a handler that may run twice.
+    /// The deadline passed. The request may have been handled, or may be handled later. An answer that arrives later is dropped and counted
+    /// (`late_answers`). A program that sends the call again needs a handler that may run twice.
     TimedOut,
 }
 
@@ -64,11 +64,11 @@ impl<S> fmt::Display for CallError<'_, S> {
 }
 
 impl<S> Endpoint<S> {
-    /// A [`try_request`](Endpoint::try_request) with one outcome within this time. [`on_outcome`](Endpoint::on_outcome)'s handler
-    /// gets it: an answer, or a [`CallError`].
+    /// A [`try_request`](Endpoint::try_request) with one outcome within this time: an answer, or a [`CallError`].
+    /// [`on_outcome`](Endpoint::on_outcome)'s handler gets it.
     ///
-    /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The peer's
-    /// handler replies to the same handler id, with that word as the first.
+    /// The first word of the request is the id that this returns, and the given words, at most 3, follow it. The peer's handler
+    /// replies to the same handler id, and repeats the first word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -96,7 +96,7 @@ impl<S> Endpoint<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Endpoint::try_request`]: it was not sent, and has no other outcome.
+    /// As for [`Endpoint::try_request`]. The call was not sent then, and has no outcome.
     pub fn try_call(
         &self,
         to: Connection,
@@ -117,9 +117,9 @@ impl<S> Endpoint<S> {
         Ok(id)
     }
 
-    /// Run this for the outcome of each [`try_call`](Endpoint::try_call) that names `handler`. It takes the place of
+    /// Run this for the outcome of each [`try_call`](Endpoint::try_call) that names `handler`. It replaces
     /// [`on_reply`](Endpoint::on_reply) for that handler. A reply that answers no waiting call is dropped and counted
-    /// (`late_answers`). What comes back after its time is over goes to [`on_returned`](Endpoint::on_returned).
+    /// (`late_answers`). A call that returns after its deadline goes to [`on_returned`](Endpoint::on_returned).
     pub fn on_outcome(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Outcome<'_, S>) + 'static) {
         let for_answers = Rc::new(RefCell::new(run));
         let for_errors = for_answers.clone();
@@ -136,20 +136,20 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().outcomes.set(handler, Box::new(run));
     }
 
-    /// A connection ended, and so do the calls on it.
+    /// A connection ended: end the calls on it.
     pub(crate) fn end_calls(&self, on: Connection, reason: ReturnReason) {
         let now = self.node.borrow().engine.core().now();
         self.calls.borrow_mut().ended(on.0, reason, now);
     }
 
-    /// A request of this endpoint came back. If it is a waiting call, remove it; returns whether it was.
+    /// A request of this endpoint returned. If it is a waiting call, remove the call. Returns whether it was one.
     pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> bool {
         let (flow, handler) = (request.from().0, request.handler());
         let is_it = |call: &Call| (call.flow, call.handler) == (flow, handler);
         self.calls.borrow_mut().take(CallId(request.word(0)), is_it)
     }
 
-    /// The next call that has no answer: its time is over, or its connection ended and nothing more of it can arrive.
+    /// The next call without an answer: its deadline passed, or its connection ended and no more of its messages can arrive.
     pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
         let (mut calls, mut node) = (self.calls.borrow_mut(), self.node.borrow_mut());
         let core = node.core();
@@ -176,22 +176,22 @@ pub(crate) struct Call {
     handler: HandlerId,
 }
 
-/// The waiting calls of an endpoint. A call does not allocate if as many have waited before.
+/// The waiting calls of an endpoint. A call allocates only if more calls wait than ever before.
 #[derive(Debug)]
 pub(crate) struct Calls {
     waiting: SlotMap<DefaultKey, Call>,
-    /// The deadlines of the waiting calls, and of some that have had their outcome.
+    /// The deadlines of the waiting calls, and of some that already had their outcome (stale entries).
     due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
-    /// When to look for a call without an answer.
+    /// When to check for calls without an answer.
     next_check: Time,
     /// Connections that ended while calls on them waited.
     ended: Vec<(FlowId, ReturnReason)>,
 }
 
-/// The heap may have two entries for each waiting call, and this many more.
+/// Stale entries are removed when the heap has more than two entries for each waiting call, and this many more.
 const MAX_STALE: usize = 64;
 
-/// How often to check whether messages of an ended connection may still come back.
+/// How often to check whether messages of an ended connection may still return.
 const RECHECK: Duration = Duration::from_millis(1);
 
 impl Default for Calls {
@@ -212,19 +212,19 @@ impl Calls {
         CallId(key.data().as_ffi())
     }
 
-    /// Remove this call, if it waits and `is_it` holds. Returns whether it did.
+    /// Remove this call, if it waits and `is_it` is true for it. Returns whether it was removed.
     fn take(&mut self, CallId(id): CallId, is_it: impl Fn(&Call) -> bool) -> bool {
         let key = DefaultKey::from(KeyData::from_ffi(id));
         self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
     }
 
-    /// When to look for a call without an answer.
+    /// When to check for calls without an answer.
     #[inline]
     pub(crate) fn next_check(&self) -> Time {
         self.next_check
     }
 
-    /// Remove a call whose time is over.
+    /// Remove a call whose deadline has passed.
     fn pop_due(&mut self, now: Time) -> Option<(CallId, Call)> {
         while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
             self.due.pop();
@@ -236,7 +236,7 @@ impl Calls {
         None
     }
 
-    /// This connection ended. Its calls end once everything of it that was on its way is here.
+    /// This connection ended. Its calls end once all its messages in flight have arrived or returned.
     pub(crate) fn ended(&mut self, flow: FlowId, reason: ReturnReason, now: Time) {
         if self.waiting.values().any(|call| call.flow == flow) {
             self.ended.push((flow, reason));

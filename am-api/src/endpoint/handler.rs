@@ -1,4 +1,4 @@
-//! Handlers: what a message runs where it arrives.
+//! Handlers: the functions that an endpoint runs for messages and events.
 
 use derive_where::derive_where;
 
@@ -12,12 +12,12 @@ type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
 type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 type OnMembers<S> = Box<dyn FnMut(&mut S, MemberEvent<'_, S>)>;
 
-/// What an endpoint runs for what arrives. Boxed when set up, called ever after.
+/// The handlers of an endpoint. They are boxed at set-up, so running one does not allocate.
 #[derive_where(Default)]
 pub(crate) struct Handlers<S> {
     pub(crate) requests: Table<OnRequest<S>>,
     pub(crate) replies: Table<OnMessage<S>>,
-    /// Of calls: all but answers, which are replies.
+    /// For the outcomes of calls, except answers, which are replies.
     pub(crate) outcomes: Table<OnOutcome<S>>,
     pub(crate) unhandled: Option<OnMessage<S>>,
     pub(crate) returned: Option<OnReturned<S>>,
@@ -26,7 +26,7 @@ pub(crate) struct Handlers<S> {
     pub(crate) members: Option<OnMembers<S>>,
 }
 
-/// Functions by [`HandlerId`]; as long as the largest index in use.
+/// Functions by [`HandlerId`]. The table is as long as the largest index in use requires.
 #[derive_where(Default)]
 pub(crate) struct Table<F>(Vec<Option<F>>);
 

@@ -1,4 +1,4 @@
-//! What handlers get: a message, of a request with the right to reply; a message that came back; what happened to a connection.
+//! The arguments of handlers: a request with the right to reply, a message, a returned message, an event of a connection or a member.
 
 use std::cell::Cell;
 use std::fmt;
@@ -25,9 +25,9 @@ use crate::{Connection, ConnectionChange, Endpoint, EndpointName, HandlerId, Tok
 /// ```
 #[derive_where(Debug)]
 pub struct Request<'a, S> {
-    /// The message; [`Message::from`] is the connection that it came on.
+    /// The message. [`Message::from`] is its connection.
     pub message: Message<'a, S>,
-    /// The right to reply. Unless the handler uses or keeps it, the request stays without a reply.
+    /// The right to reply. If the handler neither uses nor keeps it, the request gets no reply.
     #[derive_where(skip)]
     pub token: Token,
 }
@@ -37,14 +37,14 @@ pub struct Request<'a, S> {
 /// ```text
 ///   words()     0 to 4 numbers of 64 bits
 ///   payload()   bytes, in the memory where the NIC put them
-///   from()      the connection that it came on: requests may be sent there
-///   endpoint()  the endpoint that it came to: handlers send through it
+///   from()      the connection on which it arrived: requests may be sent on it
+///   endpoint()  the endpoint that received it: handlers send through it
 /// ```
 #[derive_where(Clone, Copy)]
 pub struct Message<'a, S> {
     endpoint: &'a Endpoint<S>,
     pub(crate) delivery: &'a Delivery<Frame>,
-    /// Its place among the messages that handlers keep; `None` for a returned message.
+    /// Where [`keep`](Message::keep) stores the place of its credit's lease. `None` for a returned message.
     pub(crate) kept: Option<&'a Cell<Option<usize>>>,
     words: Words,
 }
@@ -59,19 +59,19 @@ impl<'a, S> Message<'a, S> {
         Message { endpoint, delivery, kept, words: delivery.words() }
     }
 
-    /// Its word arguments.
+    /// The word arguments of the message.
     #[inline]
     pub fn words(&self) -> &[u64] {
         self.words.as_slice()
     }
 
-    /// The word argument at this place, 0 where the message has none there.
+    /// The word argument with this index; 0 if the message has fewer words.
     #[inline]
     pub fn word(&self, at: usize) -> u64 {
         self.words.at(at)
     }
 
-    /// Its bytes, as long as the handler runs; longer with [`keep`](Message::keep).
+    /// The payload. Its bytes stay valid while the handler runs; [`keep`](Message::keep) keeps them for longer.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.delivery.payload()
@@ -83,13 +83,13 @@ impl<'a, S> Message<'a, S> {
         HandlerId(self.delivery.handler)
     }
 
-    /// Its connection, which names the sender.
+    /// The connection on which it arrived.
     #[inline]
     pub fn from(&self) -> Connection {
         Connection(self.delivery.flow)
     }
 
-    /// The endpoint that it is for. A handler can do everything with it but poll and set handlers.
+    /// The endpoint that received it. A handler can do everything with it except poll and set handlers.
     #[inline]
     pub fn endpoint(&self) -> &'a Endpoint<S> {
         self.endpoint
@@ -106,16 +106,16 @@ impl<S> fmt::Debug for Message<'_, S> {
     }
 }
 
-/// A message of this endpoint that could not be delivered, as it was sent (AM-II's return to sender).
-/// [`fate`](Returned::fate) says whether it may be sent again without being handled twice.
+/// A message of this endpoint that could not be delivered (AM-II's return to sender). [`fate`](Returned::fate) says whether the
+/// peer may have handled it, so that sending it again could make it run twice.
 #[derive_where(Clone, Copy, Debug)]
 pub struct Returned<'a, S> {
     /// The message, as it was sent.
     pub message: Message<'a, S>,
-    /// Why it came back.
+    /// Why it returned.
     pub reason: ReturnReason,
-    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only if the peer crashed, was restarted
-    /// or is silent, and the message had left before.
+    /// Whether a handler of the peer may have run for it. This is [unknown](Fate::Unknown) only if the message had been sent, and
+    /// then the peer crashed, was restarted or became silent.
     pub fate: Fate,
 }
 
@@ -140,8 +140,8 @@ pub struct ConnectionEvent<'a, S> {
     pub connection: Connection,
     /// The endpoint at the other side.
     pub peer: EndpointName,
-    /// Of a connection that ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then
-    /// dropped without a handler, because it left. They are the last ones of those that did not come back.
+    /// If the connection ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then dropped
+    /// without running a handler, because it left. They are the last ones of those that did not return.
     pub unhandled: [u32; 2],
     /// The endpoint: handlers send through it.
     #[derive_where(skip)]
@@ -165,7 +165,7 @@ impl<S> fmt::Display for ConnectionEvent<'_, S> {
 pub struct MemberEvent<'a, S> {
     /// What happened.
     pub change: MemberChange,
-    /// The node that it happened to; if it left, as it was.
+    /// The node. If it left, this describes it before that.
     pub member: Member,
     /// The endpoint: handlers connect and send through it.
     #[derive_where(skip)]

@@ -27,7 +27,7 @@ use crate::waker::{BY_PROGRAM, Waiter};
 use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
 use call::Calls;
 
-/// After a rest of this time the transport may have something to report, besides frames.
+/// After a rest of this time, the transport may have notices.
 const LONG_REST: Duration = Duration::from_millis(1);
 
 /// An endpoint of a node, with the handlers of the messages that arrive for it.
@@ -42,7 +42,7 @@ pub struct Endpoint<S> {
     pub(crate) handlers: RefCell<Handlers<S>>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) idle: Idle,
-    /// Turns in a row that found nothing.
+    /// The number of idle turns in a row.
     idle_turns: u32,
     /// Another thread has ended the wait.
     pub(crate) is_woken: bool,
@@ -85,9 +85,9 @@ impl<S> Endpoint<S> {
         self.name.as_str()
     }
 
-    /// Run this for requests that name `handler`. Requests for a handler that the endpoint does not have come back to their
-    /// senders with [`ReturnReason::NoHandler`](crate::ReturnReason::NoHandler). So set an endpoint's handlers before any
-    /// endpoint of its node is polled again.
+    /// Run this for requests that name `handler`. Requests for a handler that the endpoint does not have return to their senders
+    /// with [`ReturnReason::NoHandler`](crate::ReturnReason::NoHandler). So set an endpoint's handlers before any endpoint of its
+    /// node is polled again.
     pub fn on_request(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Request<'_, S>) + 'static) {
         self.node.borrow_mut().core().add_handler(self.id, Class::Request, handler.0);
         self.handlers.get_mut().requests.set(handler, Box::new(run));
@@ -99,14 +99,14 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().replies.set(handler, Box::new(run));
     }
 
-    /// Run this for messages of this endpoint that could not be delivered; [calls](Endpoint::try_call) have their
-    /// [outcome](Endpoint::on_outcome) instead. Without it they are only counted (`returned`).
+    /// Run this for messages of this endpoint that could not be delivered. A [call](Endpoint::try_call) has its
+    /// [outcome](Endpoint::on_outcome) instead. Without this handler, returned messages are only counted (`returned`).
     pub fn on_returned(&mut self, run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
         self.handlers.get_mut().returned = Some(Box::new(run));
     }
 
-    /// Run this for messages that name a handler that this endpoint does not have, instead of returning them to their senders.
-    /// They are counted (`unhandled`).
+    /// Run this for messages that name a handler that this endpoint does not have. Without it, these return to their senders. They
+    /// are counted (`unhandled`).
     pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
         self.node.borrow_mut().core().set_all_handlers(self.id, true);
         self.handlers.get_mut().unhandled = Some(Box::new(run));
@@ -123,9 +123,9 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().connection = Some(Box::new(run));
     }
 
-    /// Run this when a node of the segment joins, changes or leaves, beginning with those that are there. The node asks members
-    /// that were silent, and so notices a crash within two seconds; [`Builder::member_timeout`](crate::Builder::member_timeout)
-    /// changes that. Connections are not affected: they end as [`on_connection`](Endpoint::on_connection) reports.
+    /// Run this when a node of the segment joins, changes or leaves, beginning with those that are present. The node asks silent
+    /// members, and so notices a crash within two seconds; [`Builder::member_timeout`](crate::Builder::member_timeout) changes
+    /// this time. Connections are not affected: they end as [`on_connection`](Endpoint::on_connection) reports.
     ///
     /// ```
     /// use am_api::{MemberChange, Node};
@@ -152,14 +152,14 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().members = Some(Box::new(run));
     }
 
-    /// One turn of the node's loop: receive what has arrived, run the handlers of this endpoint's messages (at most
-    /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
+    /// One turn of the node's loop: receive frames, run the handlers of this endpoint's messages (at most
+    /// [`BUDGET`](crate::BUDGET)), send frames. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
         self.turn(state, PollScope::Everything).0
     }
 
-    /// Returns the messages handled, and whether anything happened at all.
+    /// Returns the number of messages handled, and whether the turn was busy: it received, handled or sent something.
     #[inline]
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let mut node = self.node.borrow_mut();
@@ -174,13 +174,13 @@ impl<S> Endpoint<S> {
         (handled, received + handled + sent > 0)
     }
 
-    /// Send what waits to leave now instead of with the next poll.
+    /// Send waiting frames now instead of with the next poll.
     pub fn flush(&self) {
         self.node.borrow_mut().exhale();
     }
 
-    /// Poll until a message or an event has been handled (a connection, a transfer, a deadline), the time is over, or a
-    /// [waker](crate::Node::waker) ends it; spin, yield or sleep meanwhile. Returns how many were handled.
+    /// Poll until a message or an event (a connection, a transfer, a deadline) has been handled, the time is over, or a
+    /// [waker](crate::Node::waker) ends the wait. Spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
         self.poll_until(state, timeout, |endpoint, _, just| {
@@ -193,7 +193,7 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    /// Poll until `wanted` holds or the time is over; returns whether it holds.
+    /// Poll until `wanted` is true or the time is over. Returns whether it is true.
     pub fn wait_until(&mut self, state: &mut S, timeout: Duration, mut wanted: impl FnMut(&S) -> bool) -> bool {
         wanted(state) || self.poll_until(state, timeout, |_, state, _| wanted(state))
     }
@@ -201,14 +201,14 @@ impl<S> Endpoint<S> {
     /// Poll until the connection is open.
     ///
     /// # Errors
-    /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`]. The node itself gives up sooner if its
-    /// [patience](crate::Builder::patience) is shorter: then it is [`NotOpen::Dead`].
+    /// See [`NotOpen`]. After `timeout` it is [`NotOpen::Connecting`]. If the node's [patience](crate::Builder::patience) is
+    /// shorter, the set-up fails sooner, with [`NotOpen::Dead`].
     pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotOpen> {
         self.poll_until(state, timeout, |endpoint, _, _| endpoint.ready(to) != Err(NotOpen::Connecting));
         self.ready(to)
     }
 
-    /// [`try_request`](Endpoint::try_request) that polls until there is room, however long the receiver takes. Handlers run
+    /// As [`try_request`](Endpoint::try_request), but polls until there is room, however long the receiver takes. Handlers run
     /// meanwhile, so a handler cannot call it.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl<S> Endpoint<S> {
         timeout: Duration,
         mut done: impl FnMut(&Self, &mut S, usize) -> bool,
     ) -> bool {
-        // The core's time may be old: the first turn reads the clock, and the timeout starts with it.
+        // The core's time may be old, so the timeout starts after the first turn, which reads the clock.
         self.idle_turns = 0;
         let mut until = None;
         loop {
@@ -252,8 +252,8 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// A turn, and a rest if it found nothing. Returns the messages handled. Only every eighth idle turn in a row reads the
-    /// clock; the others look only for frames, because this loop is tight.
+    /// A turn, and a rest if it was idle. Returns the number of messages handled. Only every eighth idle turn in a row reads the
+    /// clock. The others check only for frames, which keeps this loop short.
     #[inline]
     fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
         let (handled, busy) = self.turn(state, PollScope::of_idle_turn(self.idle_turns));
@@ -276,34 +276,34 @@ impl<S> Endpoint<S> {
         let until = node.limit_sleep(now, until);
         let NodeState { engine, transport, waiter, .. } = &mut *node;
         let waiter = waiter.as_deref();
-        let mut is_told = false;
+        let mut is_asleep = false;
         let look = |transport: &mut (dyn Transport + 'static)| match waiter {
             Some(waiter) if !waiter.try_sleep() => 1,
             _ => {
-                is_told = true;
+                is_asleep = true;
                 engine.inhale(PollScope::FramesOnly, || now, transport)
             }
         };
         let wake = waiter.and_then(Waiter::descriptor);
         let gave_away = self.idle.wait(now, due.min(until), &mut ***transport, wake, look);
         if let Some(waiter) = waiter {
-            let reasons = if is_told { waiter.end_sleep() } else { waiter.take_reasons() };
+            let reasons = if is_asleep { waiter.end_sleep() } else { waiter.take_reasons() };
             self.is_woken |= reasons & BY_PROGRAM != 0;
         }
         if gave_away {
             let woken_at = node.clock.now();
-            // After a sleep the next turn looks at everything: seven others may be as long.
+            // After a sleep the next turn checks everything, because the seven that skip it may each come after a long sleep.
             if woken_at - now >= LONG_REST {
                 self.idle_turns = 0;
             }
             node.core().run_deferred(woken_at);
-            // Connections that this side has closed end without an event.
+            // Publish here too, because connections that this side has closed end without an event.
             Membership::publish(&node.membership, node.engine.core());
         }
     }
 
-    /// How many messages this endpoint may handle in a visit of its [set](crate::EndpointSet), in units of
-    /// [`EndpointSet::VISIT`](crate::EndpointSet::VISIT): 1 at first, and 1 for 0. It counts from the next visit on.
+    /// Set how many messages this endpoint may handle in a visit of its [set](crate::EndpointSet), in units of
+    /// [`EndpointSet::VISIT`](crate::EndpointSet::VISIT). It is 1 at first, and 0 means 1. It is valid from the next visit on.
     pub fn set_weight(&self, weight: u8) {
         self.weight.set(weight.max(1));
     }
@@ -313,15 +313,15 @@ impl<S> Endpoint<S> {
         self.weight.get()
     }
 
-    /// Use another tag from now on. Connections that peers made with the old one end with
-    /// [`ReturnReason::Tag`](crate::ReturnReason::Tag), on both sides. What was not delivered comes back; what had arrived is handled.
+    /// Use another tag from now on. Connections that peers made with the old tag end with
+    /// [`ReturnReason::Tag`](crate::ReturnReason::Tag), on both sides. Undelivered messages return; those that had arrived are handled.
     pub fn set_tag(&self, tag: u64) {
         self.node.borrow_mut().core().set_tag(self.id, tag);
     }
 }
 
 impl<S> Drop for Endpoint<S> {
-    /// The endpoint closes; its peers are notified at once.
+    /// Close the endpoint, and notify its peers at once.
     fn drop(&mut self) {
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         node.core().close_endpoint(self.id);

@@ -1,24 +1,24 @@
-//! Bulk transfers, as an endpoint asks for them and hears of them.
+//! The endpoint's calls and events of bulk transfers.
 
 use derive_where::derive_where;
 
 use crate::bulk::Completion;
 use crate::{Connection, Endpoint, Region, RegionId, Rights, TransferError, TransferId, TransferKind};
 
-/// What [`on_transfer`](Endpoint::on_transfer)'s handler gets: a transfer has ended. Each transfer ends once at either side.
+/// A transfer that has ended: the argument of [`on_transfer`](Endpoint::on_transfer)'s handler. Each side gets it once.
 #[derive_where(Clone, Copy, Debug)]
 pub struct Transfer<'a, S> {
-    /// What it was.
+    /// The kind of the transfer.
     pub kind: TransferKind,
-    /// Which one: what the call returned for [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get).
+    /// The transfer's id. For [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) the call returned it.
     pub id: TransferId,
-    /// The connection that it used.
+    /// The connection of the transfer.
     pub connection: Connection,
-    /// The region that was written; of [`Served`](TransferKind::Served) and [`Put`](TransferKind::Put) the peer's.
+    /// The region that was written. For [`Served`](TransferKind::Served) and [`Put`](TransferKind::Put) this is a region of the peer.
     pub region: RegionId,
-    /// Where in that region it starts.
+    /// The start of the transfer in that region.
     pub offset: u64,
-    /// Its bytes.
+    /// The length of the transfer in bytes.
     pub length: u64,
     /// How it ended.
     pub result: Result<(), TransferError>,
@@ -36,22 +36,19 @@ impl<'a, S> Transfer<'a, S> {
 }
 
 impl<S> Endpoint<S> {
-    /// Let peers of this endpoint use this memory, as far as `rights` go.
+    /// Register memory: peers of this endpoint may access it as `rights` allow.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
         self.node.borrow_mut().bulk.regions.register(self.id, memory.into(), rights)
     }
 
-    /// Put `data` into the peer's region, from `offset` on: at most 4 GiB.
-    /// `data` is kept until the transfer is over, and not copied before its
-    /// bytes go into frames; a vector, a boxed or counted slice, a mapped file.
+    /// Put `data`, at most 4 GiB, into the peer's region, from `offset` on. `data` may be a vector, a boxed or counted slice, or a
+    /// mapped file. The node keeps it until the transfer ends, and copies its bytes only into frames.
     ///
-    /// Segments leave with polls, as credit allows; some credit is left to
-    /// other messages. [`on_transfer`](crate::Endpoint::on_transfer) hears when
-    /// all of it is in the peer's memory, or why not.
+    /// Polls send the segments as credit allows, and leave some credit to other messages. The handler of
+    /// [`on_transfer`](crate::Endpoint::on_transfer) runs when all bytes are in the peer's memory, or with the error.
     ///
     /// # Errors
-    /// The connection is not open, or `data` is too long. What the peer says
-    /// of its region comes with the end of the transfer.
+    /// The connection is not open, or `data` is too long. Errors of the peer's region are reported when the transfer ends.
     pub fn put(
         &self,
         to: Connection,
@@ -64,12 +61,11 @@ impl<S> Endpoint<S> {
         node.bulk.put((self.id, to.0), (region, offset), Box::new(data))
     }
 
-    /// Get `length` bytes of the peer's region, from `offset` on, into one of
-    /// ours, from `into_offset` on. Nothing but this transfer can write there
-    /// unless that region's rights say so.
+    /// Get `length` bytes of the peer's region, from `offset` on, into a region of this side, from `into_offset` on. Peers cannot
+    /// write there otherwise, unless that region's rights allow it.
     ///
     /// # Errors
-    /// The connection is not open, or our region is too short.
+    /// The connection is not open, or this side's region is too short.
     pub fn get(
         &self,
         from: Connection,
@@ -84,11 +80,11 @@ impl<S> Endpoint<S> {
         node.bulk.get((self.id, from.0), (region, offset), length, (into, into_offset))
     }
 
-    /// Stop a [`put`](Endpoint::put) or [`get`](Endpoint::get) of this side. What is on its way still arrives; then both ends hear that
-    /// it was [cancelled](TransferError::Cancelled), and after which byte. Until then what was lent to it is in use.
+    /// Cancel a [`put`](Endpoint::put) or [`get`](Endpoint::get) of this side. Segments in flight still arrive. Then both ends get
+    /// [`TransferError::Cancelled`], with the byte at which it stopped. Until then the transfer uses its memory.
     ///
-    /// Returns whether there was anything left to stop: a transfer that is over, or on its way as a whole, ends as it would
-    /// have without this call. So may a get whose last bytes have left at the other side.
+    /// Returns whether there was anything left to cancel. A transfer that has ended, or whose last segment was sent, ends as it would
+    /// have without this call. So may a get whose last segment the peer has sent.
     pub fn cancel(&self, with: Connection, transfer: TransferId) -> bool {
         self.node.borrow_mut().bulk.cancel(self.id, with.0, transfer)
     }

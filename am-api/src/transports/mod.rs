@@ -168,12 +168,12 @@ pub fn kinds() -> &'static [Kind] {
     KINDS
 }
 
-/// The parts of a node's address that other nodes have to be told ([`add_peer_address`](crate::Node::add_peer_address)). Other
+/// The parts of a node's address that other nodes must be given ([`add_peer_address`](crate::Node::add_peer_address)). Other
 /// transports find their peers themselves.
 ///
 /// ```
-/// let told: Vec<&str> = am_api::transports::peer_addresses("shm:lab+udp:10.0.0.7:7000").collect();
-/// assert_eq!(told, ["udp:10.0.0.7:7000"]);
+/// let addresses: Vec<&str> = am_api::transports::peer_addresses("shm:lab+udp:10.0.0.7:7000").collect();
+/// assert_eq!(addresses, ["udp:10.0.0.7:7000"]);
 /// ```
 pub fn peer_addresses(address: &str) -> impl Iterator<Item = &str> {
     split(address).into_iter().filter(|part| part.starts_with("udp:") || part.starts_with("tcp:"))

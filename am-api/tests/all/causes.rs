@@ -79,11 +79,11 @@ fn a_tag_of_this_side_that_has_changed() {
     let events = theirs.clone();
     alpha.endpoint.on_connection(move |_, event| events.borrow_mut().push((event.change, event.connection)));
     let _to = connect(&mut beta, &mut alpha);
-    until(&mut beta, &mut alpha, "told", |_, _| !theirs.borrow().is_empty());
+    until(&mut beta, &mut alpha, "notified", |_, _| !theirs.borrow().is_empty());
     let accepted = theirs.borrow()[0].1;
     send(&mut alpha, accepted).expect("a request");
     alpha.endpoint.set_tag(1);
-    until(&mut beta, &mut alpha, "back, and told", |_, alpha| alpha.state.len() == 1 && theirs.borrow().len() == 2);
+    until(&mut beta, &mut alpha, "back, and notified", |_, alpha| alpha.state.len() == 1 && theirs.borrow().len() == 2);
     let changes = [ConnectionChange::Accepted, ConnectionChange::Ended(ReturnReason::Tag)];
     assert_eq!(*theirs.borrow(), changes.map(|change| (change, accepted)));
     comes_back(&mut alpha, ReturnReason::Tag, Fate::NotDelivered);

@@ -130,7 +130,7 @@ fn what_is_under_way_on_a_connection_that_this_side_closes_has_an_outcome() {
     let second = ask(&alpha, to, 2, LONG);
     alpha.endpoint.close(to);
     let start = Instant::now();
-    until(&mut alpha, &mut beta, "both told", |alpha, _| alpha.state.len() == 2);
+    until(&mut alpha, &mut beta, "both are reported", |alpha, _| alpha.state.len() == 2);
     let of = |id| alpha.state.iter().find(|(each, _)| *each == id).map(|(_, outcome)| *outcome);
     assert_eq!(of(first), Some(Outcome::Ended(ReturnReason::Closed)));
     assert!(matches!(of(second), Some(Outcome::Returned(..) | Outcome::Ended(_))), "{:?}", alpha.state);

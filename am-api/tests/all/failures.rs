@@ -57,11 +57,11 @@ fn however_many_conversations_there_were_all_are_ended() {
     assert_eq!(all.iter().filter(|to| alpha.endpoint.ready(**to) == closed).count(), 200);
 }
 
-/// More than an endpoint is told of in one turn.
+/// More peers fail than an endpoint is notified of in one turn.
 #[test]
 fn of_all_conversations_that_end_together_the_endpoint_hears() {
     const ALL: usize = 1500;
-    // A daemon drops some of so many set-ups at once, because one program may fill an eighth of a lane with them: they are sent again.
+    // A daemon drops some of these set-up frames, because one program may fill only an eighth of a lane with them. They are sent again.
     let is_shared = std::env::var(crate::common::OVER).is_ok_and(|over| over.starts_with("amd"));
     let soon = Duration::from_millis(if is_shared { 5000 } else { 200 });
     let (mut alpha, mut beta) = nodes::<[usize; 3], ()>(plain("alpha").patience(soon).keepalive(soon), plain("beta"));
@@ -78,7 +78,7 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
     assert_eq!(alpha.state, [ALL, 0, ALL]);
 }
 
-/// An endpoint that is not polled is told of what is so when it is, and of what it was told before.
+/// An endpoint that is not polled for a while then gets the present states, and the ends of the states that it had been notified of.
 #[test]
 fn conversations_that_came_and_went_unseen_are_no_news() {
     let (mut alpha, mut beta) = nodes::<(), [usize; 2]>(plain("alpha"), plain("beta"));
@@ -103,10 +103,10 @@ fn conversations_that_came_and_went_unseen_are_no_news() {
         let to = meet(&mut alpha);
         alpha.endpoint.close(to);
     }
-    until(&mut alpha, &mut beta, "all told", |_, beta| beta.state[0] - beta.state[1] == 1);
+    until(&mut alpha, &mut beta, "all are notified", |_, beta| beta.state[0] - beta.state[1] == 1);
     assert!(beta.state[0] <= 1025, "{:?}", beta.state);
     alpha.endpoint.close(stays);
-    until(&mut alpha, &mut beta, "the last one told", |_, beta| beta.state[0] == beta.state[1]);
+    until(&mut alpha, &mut beta, "the last one is notified", |_, beta| beta.state[0] == beta.state[1]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn open(name: &str, on: &str) -> Side<u64> {
     side
 }
 
-/// Write until told to stop.
+/// Write until `stop` is set.
 fn lie(file: &File, seed: u64, stop: &AtomicBool) {
     let mut random = SmallRng::seed_from_u64(seed);
     let lane = (file.metadata().unwrap().len() - HEADER) / 4;

@@ -25,7 +25,7 @@ struct Pair {
     sent: u64,
 }
 
-/// Alpha has all the wires, beta the first so many of them.
+/// Alpha has all the wires, beta the first `of_beta` of them.
 fn pair(names: &[&str], of_beta: usize) -> Pair {
     pair_with(names, of_beta, Duration::from_millis(200))
 }

@@ -69,7 +69,7 @@ fn only_the_right_tag_is_let_in() {
 fn a_conversation_ends_when_the_tag_changes() {
     let (mut alpha, mut beta, to) = connected::<(), ()>();
     beta.endpoint.set_tag(1);
-    until(&mut alpha, &mut beta, "told", |alpha, _| !alpha.endpoint.is_open(to));
+    until(&mut alpha, &mut beta, "notified", |alpha, _| !alpha.endpoint.is_open(to));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Tag)));
     let said = alpha.endpoint.ready(to).unwrap_err().to_string();
     assert_eq!(said, "the endpoint has another tag now: connect with the new one");

@@ -15,7 +15,7 @@ const TELL: HandlerId = HandlerId(0);
 const TURN: Duration = Duration::from_micros(2);
 const COUNT: u64 = 20_000;
 
-/// Says of itself what it is told to say, and loses one frame in so many.
+/// A transport whose capabilities the test chooses, and which loses one frame in a given number.
 struct Claims {
     inner: Loopback,
     caps: Caps,
@@ -56,7 +56,7 @@ impl Transport for Claims {
     }
 }
 
-/// Messages told of alpha to beta, each number with how often it came.
+/// Send numbered messages from alpha to beta. Beta's state counts the arrivals of each number.
 fn tell(hand: &ManualClock, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
     beta.state.resize(COUNT as usize, 0);
     beta.endpoint.on_request(TELL, |seen, Request { message, .. }| seen[message.word(0) as usize] += 1);

@@ -47,7 +47,7 @@ fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Connectio
     }
 }
 
-/// Ask until there were so many answers, or the connection is over: why.
+/// Send requests until this many replies have arrived, or the connection has ended. Returns the cause of the end.
 fn ask(
     endpoint: &mut Endpoint<Answers>,
     answers: &mut Answers,

@@ -42,7 +42,7 @@ fn nodes_without_the_key_are_counted_and_named_as_the_problem() {
     let mut alpha = Side::<()>::open(plain("alpha").segment_key(KEY), left);
     let mut beta = Side::<()>::open(plain("beta"), right);
     let is_told = |side: &Side<()>| matches!(side.node.health(), Err(Problem::OtherKey { frames }) if frames > 0);
-    until(&mut alpha, &mut beta, "told", |alpha, beta| is_told(alpha) && is_told(beta));
+    until(&mut alpha, &mut beta, "notified", |alpha, beta| is_told(alpha) && is_told(beta));
     assert!(alpha.node.peers().is_empty() && beta.node.peers().is_empty());
     assert!(alpha.counter("control_unauthenticated") > 0);
 }

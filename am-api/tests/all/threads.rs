@@ -43,7 +43,7 @@ fn two_threads<A: Send, B: Send>(left: impl FnOnce(Plug) -> A + Send, right: imp
     })
 }
 
-/// Send so many, have all answered, and serve until the other side has, too.
+/// Send this many requests, wait for all replies, and serve until the other side has its replies, too.
 fn talk(name: &str, peer: &str, plug: Plug, count: u64, done: &AtomicU64) -> Seen {
     let mut side = open(name, plug);
     let to = side.endpoint.connect(peer, "main").unwrap();

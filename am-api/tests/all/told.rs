@@ -1,4 +1,4 @@
-//! What happens to connections is told to `tracing`, over every transport, and delivered messages are not.
+//! Events of connections are logged through `tracing`, over every transport; delivered messages are not.
 
 use std::io::{self, Write};
 use std::mem;
@@ -84,7 +84,7 @@ fn connected_and_ended() {
     );
     alpha.endpoint.close(to);
     let mut told = vec![];
-    until(&mut alpha, &mut beta, "told", |_, _| {
+    until(&mut alpha, &mut beta, "logged", |_, _| {
         told.extend(lines.take());
         !told.is_empty()
     });
@@ -173,7 +173,7 @@ fn refused() {
     assert_eq!(lines.take(), [expected]);
 }
 
-/// However often the two are heard, it is told once a minute.
+/// However often the two nodes are heard, the conflict is logged once a minute.
 #[test]
 fn two_of_one_name() {
     let (lines, _guard) = Lines::listen();

@@ -42,7 +42,7 @@ fn parts_arrive_in_order_and_as_one() {
         expected.push((number as u64, bytes[..lengths.iter().sum()].to_vec()));
     }
     until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.len() == expected.len());
-    // As they were told apart by number: a bad wire brings them in any order.
+    // Compare them by number, because a bad wire delivers them in any order.
     alpha.state.sort_unstable();
     assert_eq!(alpha.state, expected);
 }

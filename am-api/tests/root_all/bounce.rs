@@ -20,7 +20,7 @@ const EACH: u64 = 3;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     OnePath,
-    /// Its program is not told what it needs for bouncing.
+    /// The program does not get the data that it needs for bouncing.
     Untold,
     TwoPaths,
 }
@@ -41,7 +41,7 @@ fn open(over: Over) -> Box<dyn Transport> {
 /// What the receiver saw: how often each, what its host returned, and its program.
 type Served = (Vec<u8>, u64, u64);
 
-/// A receiver with little room that takes nothing before it is told to.
+/// A receiver with little room that receives nothing before the test lets it.
 fn beta(over: Over, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
     let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(over)).unwrap();
     let mut endpoint = node.endpoint::<Vec<u8>>("app").unwrap();
@@ -59,7 +59,7 @@ fn beta(over: Over, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> S
     (seen, node.counters().get("rejects_sent"), node.counters().get("xdp_bounced"))
 }
 
-/// A sender that sends all that it may, so many messages of a flow in a frame, and once that has come back lets the receiver take it.
+/// A sender that uses all its credit, with this many messages of a flow in a frame. When they have been returned, it lets the receiver receive.
 fn alpha(over: Over, framing: Framing, together: u64, take: &AtomicBool) {
     let node = Node::builder("alpha")
         .framing(framing)

@@ -15,7 +15,7 @@ const QUEUES: usize = 3;
 /// Connections of each client.
 const CONNECTIONS: usize = 3;
 
-/// Answer with the member's number until told to stop.
+/// Answer with the member's number until the parent stops this process.
 fn serve(member: &GroupMember, open: &AtomicUsize, stop: &AtomicBool) {
     let node = member.open().unwrap_or_else(|error| panic!("{error}"));
     let mut work = node.endpoint::<()>("work").unwrap();

@@ -41,7 +41,7 @@ fn until(done: &AtomicBool) {
     }
 }
 
-/// Answer until told to stop.
+/// Answer until the parent stops this process.
 fn serve(name: &str, queue: u32, stop: &AtomicBool) {
     let (_node, mut endpoint) = node(name, queue);
     endpoint.on_request(ECHO, |_, Request { message: request, token }| {

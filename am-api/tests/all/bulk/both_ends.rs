@@ -76,7 +76,7 @@ impl Middle {
         while left.state.is_empty() {
             again.iter_mut().for_each(|again| _ = again.poll());
             left.poll();
-            assert!(start.elapsed() < LONG, "{goes:?} {alpha_goes}: nothing was told\n{}", left.node.counters());
+            assert!(start.elapsed() < LONG, "{goes:?} {alpha_goes}: nothing was reported\n{}", left.node.counters());
         }
         (0..2000).for_each(|_| _ = left.poll());
         assert_eq!(left.state.len(), 1, "{:?}", left.state);
@@ -162,7 +162,7 @@ fn a_put_that_is_complete_when_its_sender_goes_is_well() {
     let put = |alpha: &mut Side<News>, seed| alpha.endpoint.put(to, region.id(), 0, pattern(100_000, seed)).unwrap();
     // The first says how many frames that takes.
     put(&mut alpha, 1);
-    until(&mut alpha, &mut beta, "it is told", |alpha, beta| !alpha.state.is_empty() && !beta.state.is_empty());
+    until(&mut alpha, &mut beta, "both are notified", |alpha, beta| !alpha.state.is_empty() && !beta.state.is_empty());
     let frames = alpha.counter("requests_sent");
     beta.state.clear();
     put(&mut alpha, 2);

@@ -1,4 +1,4 @@
-//! Each transfer ends, and each end is told: whoever dies, however many there are, whatever was lent.
+//! Each transfer ends, and both nodes are notified of its end: whichever node dies, however many transfers there are, whatever was lent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -70,7 +70,7 @@ fn an_id_is_one_regions_however_many_there_were() {
     assert_eq!((written, all[65_536].bytes()[0]), (vec![65_536], 7));
 }
 
-/// Thousands at once, both ways: each is told of at either end.
+/// Thousands of transfers at once, both ways: both nodes are notified of each.
 #[test]
 fn however_many_transfers_are_over_at_once_all_are_told_of() {
     const EACH: usize = 3000;
@@ -84,7 +84,7 @@ fn however_many_transfers_are_over_at_once_all_are_told_of() {
         alpha.endpoint.put(to, RegionId(9999), 0, [0; 8]).unwrap();
     }
     let told = |side: &Side<News>, kind| side.state.iter().filter(|heard| heard.kind == kind).count();
-    until(&mut alpha, &mut beta, "all told", |alpha, beta| {
+    until(&mut alpha, &mut beta, "all are notified", |alpha, beta| {
         told(alpha, TransferKind::Put) == 2 * EACH
             && told(beta, TransferKind::Put) == EACH
             && told(alpha, TransferKind::Deposited) + told(beta, TransferKind::Deposited) == 2 * EACH
@@ -112,7 +112,7 @@ fn one_peer_that_is_not_polled_costs_another_nothing() {
         _ = (other.poll(&mut ()), beta.poll(), gamma.poll());
         assert!(start.elapsed() < LONG, "{}", beta.node.counters());
     }
-    until(&mut alpha, &mut beta, "all told, once it polls", |alpha, _| alpha.state.len() == 5000);
+    until(&mut alpha, &mut beta, "all are notified, once it polls", |alpha, _| alpha.state.len() == 5000);
 }
 
 /// What was lent is dropped where it may call the node.

@@ -292,7 +292,7 @@ fn the_peer_may_go_in_the_middle() {
     until(&mut alpha, &mut beta, "some", |_, beta| beta.counter("bulk_segments_deposited") > 100);
     alpha.endpoint.get(to, region.id(), 0, 100, &ours, 0).unwrap();
     let deposited = region.bytes().iter().rposition(|&byte| byte != 0).unwrap() as u64;
-    // It stops as if its power was cut: nobody is told.
+    // It stops as if its power was cut: no peer is notified.
     crate::common::fated::dies(beta);
     let heard = alpha.endpoint.wait_until(&mut alpha.state, crate::common::LONG, |news| news.len() == 2);
     assert!(heard, "{:?}", alpha.state);

@@ -78,7 +78,7 @@ impl Side {
         self.node.counters().iter().for_each(|(name, count)| *seen.entry(name).or_default() += count);
     }
 
-    /// It is gone without a word; so many of its frames are back.
+    /// Stop the node without notice to its peers. Returns its pool, to check that all frames were released.
     pub(crate) fn end(self) -> Pool {
         self.cut.disconnect();
         self.app.common.memory.borrow_mut().remove(&self.app.run.node);

@@ -34,7 +34,7 @@ impl Checks {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    /// A checker has spoken where nobody can be told.
+    /// A checker has found a violation at a place that cannot report it.
     pub(crate) fn note(&mut self, checked: Checked) {
         if let Err(violation) = checked {
             self.violation.get_or_insert(violation);
