@@ -1,4 +1,4 @@
-//! Which nodes there are: their numbers, and the names behind them.
+//! The nodes of a program: their numbers and their names.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use am_spmd::Place;
 pub struct Rank(pub usize);
 
 impl Rank {
-    /// Nobody to answer: a node that came and went before it was heard of.
+    /// The number for a node that has left before this node learned its name. It cannot be answered.
     pub const GONE: Rank = Rank(usize::MAX);
 }
 
@@ -20,8 +20,8 @@ impl fmt::Display for Rank {
     }
 }
 
-/// All nodes of a program, by number, and which of them this one is. The list
-/// is the same, in the same order, in each: nodes whose lists differ refuse each other.
+/// All nodes of a program, by number, and the number of this one. All nodes must have the same list, in the same order: nodes with
+/// different lists refuse each other's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     names: Vec<String>,
@@ -29,10 +29,10 @@ pub struct Cluster {
     tag: u64,
 }
 
-/// Why there is no such cluster.
+/// Why a list is no cluster.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    /// The number of this node.
+    /// The list has no node of this number.
     #[error("this should be node {own}, but the list has {nodes}: they count from 0")]
     Own {
         /// The number.
@@ -40,7 +40,7 @@ pub enum ClusterError {
         /// Names in the list.
         nodes: usize,
     },
-    /// A name in the list.
+    /// A name in the list is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// Two nodes of one name.
@@ -103,8 +103,7 @@ impl Cluster {
         &self.names[self.own.0]
     }
 
-    /// What nodes with the same list know (AM-II's tag): a guard
-    /// against nodes that number each other differently.
+    /// A number that all nodes with the same list compute: a guard against nodes that number each other differently (AM-II's tag).
     pub fn tag(&self) -> u64 {
         self.tag
     }
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_two_ways_to_say_it() {
+    fn a_number_has_a_name_and_a_name_a_number() {
         let cluster = Cluster::new(["alpha", "beta"], Rank(1)).unwrap();
         assert_eq!((cluster.own(), cluster.own_name(), cluster.nodes()), (Rank(1), "beta", 2));
         assert_eq!((cluster.name(Rank(0)), cluster.rank("beta")), (Some("alpha"), Some(Rank(1))));
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_cannot_be_say_why() {
+    fn an_invalid_list_says_why() {
         assert_eq!(Cluster::new(["a", "b"], Rank(2)), Err(ClusterError::Own { own: Rank(2), nodes: 2 }));
         assert_eq!(Cluster::new(["a", "b", "a"], Rank(0)), Err(ClusterError::Twice("a".into())));
         assert_eq!(Cluster::new([""], Rank(0)), Err(ClusterError::Name(InvalidName(String::new()))));
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_tells_lists_apart_and_nodes_not() {
+    fn the_tag_distinguishes_lists_and_not_nodes() {
         let tag = |names: &[&str], own| Cluster::new(names, Rank(own)).unwrap().tag();
         assert_eq!(tag(&["a", "b"], 0), tag(&["a", "b"], 1));
         assert_ne!(tag(&["a", "b"], 0), tag(&["b", "a"], 0));

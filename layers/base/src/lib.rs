@@ -1,4 +1,4 @@
-//! **What layers share**: the nodes of a program by number, and connections that are made when they are needed.
+//! **The parts that the layers share**: the nodes of a program by number, and connections that are made when they are needed.
 //!
 //! ```text
 //!   fm, dp, threads

@@ -4,28 +4,28 @@ use std::time::Instant;
 
 use am_api::{ConnectError, Connection, Endpoint};
 
-/// See the module's page. Dropping it closes nothing.
+/// A connection to an endpoint by its name. Dropping it does not close the connection.
 #[derive(Debug, Default)]
 pub struct Link {
     /// Node, endpoint and tag, unless the peer connects to this side.
     name: Option<(String, String, u64)>,
     connection: Option<Connection>,
-    /// Without a connection: no attempt before this.
+    /// The earliest time of the next attempt, while there is no connection.
     again_at: Option<Instant>,
 }
 
 impl Link {
-    /// To an endpoint of a node. Nothing is asked for yet.
+    /// A link to an endpoint of a node. It does not connect yet.
     pub fn to(node: impl Into<String>, endpoint: impl Into<String>, tag: u64) -> Link {
         Link { name: Some((node.into(), endpoint.into(), tag)), ..Link::default() }
     }
 
-    /// The node's name; `None` where the peer connects.
+    /// The node's name. `None` if the peer connects to this side.
     pub fn node(&self) -> Option<&str> {
         self.name.as_ref().map(|(node, ..)| node.as_str())
     }
 
-    /// The connection, open or asked for.
+    /// The connection, open or in set-up.
     pub fn connection(&self) -> Option<Connection> {
         self.connection
     }
@@ -35,17 +35,17 @@ impl Link {
         self.connection = Some(connection);
     }
 
-    /// The connection has ended. The next one is not asked for before this time.
+    /// The connection has ended. The next attempt is not before this time.
     pub fn end(&mut self, again_at: Instant) {
         (self.connection, self.again_at) = (None, Some(again_at));
     }
 
-    /// When the pause after a connection ends, while there is no other.
+    /// The end of the pause after a connection, while there is no other connection.
     pub fn paused_until(&self) -> Option<Instant> {
         self.again_at.filter(|_| self.connection.is_none())
     }
 
-    /// The connection, open or asked for. Without one it is asked for now, except in a pause.
+    /// The connection, open or in set-up. If there is none, begin the set-up, except in a pause.
     ///
     /// # Errors
     /// As for [`Endpoint::connect_with_tag`].

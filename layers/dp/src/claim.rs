@@ -1,7 +1,7 @@
-//! Who owns which DPID on a host (the paper's Communication Acquirement Table), among the processes that share a NID.
+//! The owner of each DPID on a host, among the processes that share a NID (the paper's Communication Acquirement Table).
 //!
-//! A claim is a name in the kernel's abstract namespace of sockets. The kernel gives a name to one socket, and frees it with the
-//! process, however that ends. Each network namespace has its own names, as each has its own nodes.
+//! A claim is a name in the kernel's abstract namespace of sockets. The kernel gives a name to one socket, and frees it when the process
+//! ends, however it ends. Each network namespace has its own names, as it has its own nodes.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -11,7 +11,7 @@ use am_api::own::{Own, high};
 
 use crate::{Dpid, Nid};
 
-/// A DPID that no other process of this host has on this node.
+/// The claim of a DPID: no other process of this host has it on this node.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _socket: Own<UnixDatagram>,

@@ -11,10 +11,10 @@ use crate::edge::{Edge, Target};
 use crate::point::{Point, PointId};
 use crate::{ConnectError, Dpid, Nid};
 
-/// How long to wait before a process is asked again.
+/// The pause before a process is asked again.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Where a node was looked for: in the list, or by discovery.
+/// Why a node was not found.
 const NOT_LISTED: &str = "the list of nodes does not have it";
 const NOT_FOUND: &str = "no process of it was found yet";
 const GONE: &str = "its process has gone, and no other has come";
@@ -26,18 +26,18 @@ pub struct Attempt {
     point: PointId,
     nid: Nid,
     dpid: Dpid,
-    /// With the processes that may have the endpoint.
+    /// A link to each process that may have the endpoint.
     tries: Vec<Link>,
-    /// What is known so far.
+    /// The error if the attempt ended now.
     why: ConnectError,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
-    /// Connect an endpoint to the one with this DPID on that node. The edge that it had is redirected: what was written before goes to
-    /// the old end, what is written from now on to the new one. This polls until the other end is there.
+    /// Connect an endpoint to the one with this DPID on that node. An existing edge is redirected: messages that were written before go
+    /// to the old end, and later ones to the new end. This polls until the other end answers.
     ///
     /// # Errors
-    /// See [`ConnectError`], when the time is over. The old edge stays then.
+    /// See [`ConnectError`], when the time is over. An existing edge stays as it was.
     pub fn connect(&mut self, point: &Point, nid: Nid, dpid: Dpid, timeout: Duration) -> Result<(), ConnectError> {
         let mut attempt = self.begin_connect(point, nid, dpid);
         let mut result = Poll::Pending;
@@ -51,16 +51,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// The same in steps.
+    /// Begin to connect, as [`connect`](Dp::connect) does, in steps: see [`connect_step`](Dp::connect_step).
     pub fn begin_connect(&self, point: &Point, nid: Nid, dpid: Dpid) -> Attempt {
         let why = if self.inboxes.was_seen(nid) { GONE } else { NOT_FOUND };
         Attempt { point: point.id, nid, dpid, tries: vec![], why: ConnectError::NoNode { nid, why } }
     }
 
-    /// Go on with an attempt, between polls.
+    /// The next step of an attempt. Call it between polls, until it is ready.
     ///
     /// # Errors
-    /// What time does not help with.
+    /// The errors of [`connect`](Dp::connect) that do not go away by waiting.
     pub fn connect_step(&mut self, attempt: &mut Attempt) -> Poll<Result<(), ConnectError>> {
         let Attempt { point, nid, dpid, .. } = *attempt;
         if self.point(point).is_none_or(|state| state.is_closing) {
@@ -110,11 +110,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// If the endpoint's edge leads there already, or an old one still does, it is the edge from now on: what was written to it before
-    /// stays before what follows. Returns whether there is one.
+    /// If the endpoint's edge already leads there, or an old one still does, make it the edge, so that earlier and later messages keep
+    /// their order. Returns whether there is one.
     fn resume(&mut self, point: PointId, to: (Nid, Dpid)) -> bool {
         let is_there = |edge: &Edge| {
-            (edge.nid, edge.dpid) == to && matches!(edge.target, Target::Remote(to) if self.door.is_open(to))
+            (edge.nid, edge.dpid) == to && matches!(edge.target, Target::Remote(to) if self.sender.is_open(to))
         };
         if self.point(point).and_then(|state| state.edge.as_ref()).is_some_and(is_there) {
             return true;
@@ -130,7 +130,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         true
     }
 
-    /// Processes of the node that became known since the last step.
+    /// Add the processes of the node that became known since the last step.
     fn find_processes(&mut self, attempt: &mut Attempt) {
         for process in self.nodes.processes(attempt.nid, &self.node) {
             if process != self.nodes.own_name() && !attempt.tries.iter().any(|known| known.node() == Some(&process)) {
@@ -140,13 +140,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Ask one process, or look at its answer. Returns the connection that is open.
+    /// Ask one process, or check its answer. Returns the connection once it is open.
     fn step_one(&mut self, attempt: &mut Attempt, at: usize, now: Instant) -> Result<Option<Connection>, ConnectError> {
         let Attempt { point, nid, dpid, ref mut tries, ref mut why } = *attempt;
         let endpoint = self.set.member(point.index as usize).ok_or(ConnectError::Closed)?;
         let asked = tries[at].connect(endpoint, now).map_err(|error| match error {
             am_api::ConnectError::NoFlow => ConnectError::NoFlow,
-            // The names are those of nodes and endpoints, and this node is not asked.
+            // The names are valid, and none is this node's.
             _ => ConnectError::Closed,
         });
         let Some(connection) = asked? else { return Ok(None) };
@@ -165,7 +165,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Ok(None)
     }
 
-    /// End an attempt. Returns what is known of why there is no edge yet.
+    /// End an attempt. Returns why there is no edge yet.
     pub fn give_up(&mut self, mut attempt: Attempt) -> ConnectError {
         let asked = attempt.tries.iter().any(|one| one.connection().is_some());
         self.drop_tries(&mut attempt);
@@ -183,7 +183,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// The endpoint's edge from now on. The old one goes when what was written to it has been accepted.
+    /// Set the endpoint's edge. The old one is closed when its messages have been accepted.
     fn redirect(&mut self, point: PointId, edge: Edge) {
         let Some(state) = self.point_mut(point) else { return };
         if let Some(old) = state.edge.replace(edge)

@@ -1,18 +1,18 @@
-//! What makes an endpoint a file descriptor.
+//! The file descriptor of an endpoint.
 //!
 //! ```text
 //!   the program's end ───── a pair of sockets ───── the node's end
 //!   readable: a message is there     ◀── one byte
-//!   closed by `close`, `exit`, `kill`  ──▶ hang-up: the endpoint goes, too
+//!   closed by `close`, `exit`, `kill`  ──▶ hang-up: the endpoint is closed too
 //! ```
 //!
-//! The program cannot write to its end: a `write` that no library has turned into a message fails, and is not lost in a socket.
+//! The program cannot write to its end. So a `write` without the preload library fails, and its bytes are not lost in a socket.
 //!
-//! The byte is written only when the program is not reading anyway, and taken away when the last message is read. So a program that
-//! polls by reading makes no system call.
+//! The byte is written only while the program is not reading, and removed when the last message is read. So a program that polls by
+//! reading makes no system call.
 //!
-//! The program may read the byte itself, by a copy (`dup`) or without the preload library. Before a wait the node looks whether it is
-//! there.
+//! The program may read the byte itself, through a copy (`dup`) or without the preload library. So before a wait the node checks that it
+//! is still there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -27,9 +27,9 @@ pub(crate) struct Signal {
     ours: Own,
     /// The number of the program's end.
     theirs: RawFd,
-    /// The byte is there.
+    /// The byte is in the socket, so the program's end is readable.
     is_on: bool,
-    /// It is in the list of those whose byte is looked after.
+    /// The signal is in the list of those whose byte is checked.
     pub(crate) is_watched: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The process's endpoints: opened, written to, read, closed.
+//! [`Dp`], the endpoints of a process: opening and closing them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,18 +19,18 @@ use crate::point::{Point, PointId};
 use crate::readiness::Readiness;
 use crate::{Dpid, Nid, Nodes, OpenError};
 
-/// The shortest pool.
+/// The smallest pool.
 const MIN_POOL: usize = 4096;
 
-/// Sends for all endpoints, and receives nothing.
-const DOOR: &str = "dp-door";
+/// The name of the endpoint that sends for all others. It receives nothing.
+const SENDER: &str = "dp-door";
 
-/// What an endpoint has done so far.
+/// Counts of an endpoint's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Messages written.
     pub written: u64,
-    /// Bytes of these.
+    /// Bytes of the messages written.
     pub bytes_written: u64,
     /// Writes that found no room at the receiver.
     pub stalls: u64,
@@ -38,13 +38,13 @@ pub struct Traffic {
     pub received: u64,
 }
 
-/// What is known of an endpoint beside its inbox.
+/// The state of an endpoint, except its inbox.
 pub(crate) struct PointState {
     serial: u32,
     pub(crate) dpid: Dpid,
     pub(crate) edge: Option<Edge>,
     pub(crate) traffic: Traffic,
-    /// It goes when everything that it wrote has been accepted.
+    /// The endpoint closes when all its messages have been accepted.
     pub(crate) is_closing: bool,
     _claim: Option<Claim>,
 }
@@ -53,45 +53,45 @@ pub(crate) struct PointState {
 pub struct Dp<M> {
     pub(crate) node: Node,
     pub(crate) nodes: Nodes,
-    pub(crate) door: Endpoint<()>,
+    pub(crate) sender: Endpoint<()>,
     pub(crate) set: EndpointSet<Inboxes<M>>,
     pub(crate) inboxes: Inboxes<M>,
     pub(crate) points: Vec<Option<PointState>>,
     pub(crate) by_dpid: BTreeMap<Dpid, PointId>,
     next_serial: u32,
-    /// Endpoints with a long message, or a refusal of one, that has not left yet.
+    /// Endpoints with a long message or a refusal that was not sent as a whole.
     pub(crate) sending: Vec<PointId>,
-    /// Edges that were redirected, until what was written to them has been accepted.
+    /// Edges that were redirected, until their messages have been accepted.
     pub(crate) old_edges: Vec<(PointId, Edge)>,
-    /// Endpoints whose descriptor was closed, and when they go at the latest.
+    /// Endpoints whose descriptor was closed, and the latest time at which they are closed.
     pub(crate) closing: Vec<(PointId, Instant)>,
     /// A connection ended, and may have left a message incomplete.
     pub(crate) has_ended: bool,
-    /// Acknowledgements and credits of the last turn, or messages of a stream, have not left yet.
-    pub(crate) owes: bool,
+    /// Acknowledgements and credits of the last turn, or messages of a stream, were not sent yet.
+    pub(crate) needs_flush: bool,
     /// Messages written since the last turn.
     pub(crate) streak: u32,
-    /// Reads in a row that found nothing.
+    /// The number of reads in a row that found nothing.
     pub(crate) idle_reads: u32,
-    /// Endpoints whose descriptors were readable at the last look.
+    /// Endpoints whose descriptors were readable at the last check.
     pub(crate) watched: Vec<PointId>,
     pub(crate) readiness: Readiness,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
-    /// On a node that is open. Its name must be [`Nodes::own_name`].
+    /// The endpoints of this process, on an open node. Its name must be [`Nodes::own_name`].
     ///
     /// # Errors
-    /// The node has such an endpoint already, or the process has no descriptor left.
+    /// The node already has a `Dp`, or the process has no descriptor left.
     pub fn new(node: Node, nodes: Nodes) -> Result<Dp<M>, OpenError> {
-        let door = node.endpoint(DOOR)?;
-        let readiness = Readiness::new(&door).map_err(OpenError::Descriptor)?;
+        let sender = node.endpoint(SENDER)?;
+        let readiness = Readiness::new(&sender).map_err(OpenError::Descriptor)?;
         Ok(Dp {
             set: EndpointSet::new(&node),
             inboxes: Inboxes::new(nodes.clone()),
             node,
             nodes,
-            door,
+            sender,
             points: vec![],
             by_dpid: BTreeMap::new(),
             next_serial: 0,
@@ -99,7 +99,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
             old_edges: vec![],
             closing: vec![],
             has_ended: false,
-            owes: false,
+            needs_flush: false,
             streak: 0,
             idle_reads: 0,
             watched: vec![],
@@ -166,11 +166,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Some((edge.nid, edge.dpid))
     }
 
-    /// How frames leave by the endpoint's edge: the framing, the transport, its mode. `None` without an edge, and of one that leads to
-    /// this process.
+    /// The framing, the transport and the mode of the endpoint's edge. `None` if there is no edge, or if it leads to this process.
     pub fn describe(&self, point: &Point) -> Option<Description> {
         match self.point(point.id)?.edge.as_ref()?.target {
-            Target::Remote(to) => self.door.describe(to),
+            Target::Remote(to) => self.sender.describe(to),
             Target::Local(_) => None,
         }
     }
@@ -180,7 +179,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         Some(self.point(point.id)?.dpid)
     }
 
-    /// Close an endpoint now. What was not accepted by its receiver yet comes to nothing: ask [`is_accepted`](Dp::is_accepted) before.
+    /// Close an endpoint now. Messages that their receivers have not accepted yet are lost: check [`is_accepted`](Dp::is_accepted) before.
     pub fn close(&mut self, point: Point) {
         self.remove(point.id);
     }
@@ -196,43 +195,43 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.old_edges.retain(|(of, _)| *of != id);
     }
 
-    /// Whether the receivers have accepted everything that was written to this endpoint.
+    /// Whether the receivers have accepted all messages of this endpoint.
     pub fn is_accepted(&self, point: &Point) -> bool {
         self.is_settled(point.id)
     }
 
     pub(crate) fn is_settled(&self, id: PointId) -> bool {
         let is_done = |edge: &Edge| match edge.target {
-            Target::Remote(to) => !edge.is_sending() && self.door.is_accepted(to),
+            Target::Remote(to) => !edge.is_sending() && self.sender.is_accepted(to),
             Target::Local(_) => true,
         };
         self.point(id).is_none_or(|state| state.edge.as_ref().is_none_or(is_done))
             && !self.old_edges.iter().any(|(of, _)| *of == id)
     }
 
-    /// What an endpoint has done.
+    /// The counts of an endpoint's messages.
     pub fn traffic(&self, point: &Point) -> Option<Traffic> {
         let state = self.point(point.id)?;
         Some(Traffic { received: self.inboxes.get(point.id)?.received, ..state.traffic })
     }
 
-    /// How many endpoints there are whose descriptors were not closed.
+    /// The number of endpoints whose descriptors were not closed.
     pub fn open_count(&self) -> usize {
         self.by_dpid.len() - self.closing.len()
     }
 
-    /// Whether the receivers have accepted everything that was written to any endpoint. A receiver that lives and does not poll accepts
-    /// nothing, for however long: give a loop that waits for this a bound.
+    /// Whether the receivers have accepted the messages of all endpoints. A receiver that lives and does not poll accepts nothing, however
+    /// long this takes, so a loop that waits for this needs a bound.
     pub fn is_all_accepted(&self) -> bool {
         self.by_dpid.values().all(|&id| self.is_settled(id))
     }
 
-    /// Whether the endpoint of this DPID is still there because of what it wrote, after its descriptor was closed.
+    /// Whether the descriptor of the endpoint with this DPID was closed, and the endpoint only waits for its messages to be accepted.
     pub fn is_closing(&self, dpid: Dpid) -> bool {
         self.by_dpid.get(&dpid).and_then(|&id| self.point(id)).is_some_and(|state| state.is_closing)
     }
 
-    /// Whether the endpoint is there, and its descriptor was not closed.
+    /// Whether the endpoint exists, and its descriptor was not closed.
     pub fn is_open(&self, point: &Point) -> bool {
         self.point(point.id).is_some_and(|state| !state.is_closing)
     }
@@ -247,12 +246,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         &self.nodes
     }
 
-    /// The text of a failure that names a node, with what keeps this one from its peers, as [`Node::explain`].
+    /// The text of a failure that names a node, with the reason why this node does not reach its peers, as [`Node::explain`].
     pub fn explain(&self, failure: &dyn fmt::Display) -> String {
         self.node.explain(failure)
     }
 
-    /// Everything counted so far, in every layer.
+    /// The counters of all layers.
     pub fn counters(&self) -> Counters {
         self.node.counters()
     }
@@ -263,7 +262,7 @@ pub(crate) fn point_mut(points: &mut [Option<PointState>], id: PointId) -> Optio
     points.get_mut(id.index as usize)?.as_mut().filter(|point| point.serial == id.serial)
 }
 
-/// Something of this endpoint could not leave yet.
+/// A message or a refusal of this endpoint could not be sent yet.
 #[cold]
 pub(crate) fn note_sending(sending: &mut Vec<PointId>, id: PointId) {
     if !sending.contains(&id) {

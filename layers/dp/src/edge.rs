@@ -1,4 +1,4 @@
-//! The sending side of an endpoint: its edge, and the long message that leaves by it.
+//! The sending side of an endpoint: its edge, and the long message that is being sent on it.
 
 use std::io::IoSlice;
 
@@ -8,7 +8,7 @@ use crate::inbox::{FIRST, MORE, SHORT};
 use crate::point::PointId;
 use crate::{Dpid, Nid, WriteError};
 
-/// What an edge leads to.
+/// The other end of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An endpoint of another process.
@@ -21,7 +21,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 struct Outgoing {
     message: Vec<u8>,
-    /// So much has left.
+    /// The number of bytes that were sent.
     at: usize,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Edge {
     pub(crate) dpid: Dpid,
     pub(crate) target: Target,
     outgoing: Option<Outgoing>,
-    /// The most that the receiver's pool holds, once it had to say so.
+    /// The size of the receiver's pool. Known once it has refused a message.
     most: Option<usize>,
-    /// The length of a message that came to nothing, until the program is told.
+    /// The length of a refused message, until a write returns the error.
     failed: Option<usize>,
 }
 
-/// What of a message has left.
+/// How much of a message was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     All,
@@ -50,12 +50,12 @@ impl Edge {
         Edge { nid, dpid, target, outgoing: None, most: None, failed: None }
     }
 
-    /// The receiver refused a message of this length: its pool holds at most `most` bytes. It drops what it gets of it.
-    pub(crate) fn refuse(&mut self, len: usize, most: usize) {
+    /// The receiver refused a message of this length, because its pool has only `most` bytes. It drops the message's parts.
+    pub(crate) fn on_refused(&mut self, len: usize, most: usize) {
         (self.most, self.failed) = (Some(most), Some(len));
     }
 
-    /// The program was told.
+    /// A read has returned the error.
     pub(crate) fn forget_failure(&mut self) {
         self.failed = None;
     }
@@ -66,14 +66,14 @@ impl Edge {
 
     /// Send a message to another process.
     #[inline]
-    pub(crate) fn write(&mut self, to: Connection, door: &Endpoint<()>, message: &[u8]) -> Result<Left, WriteError> {
+    pub(crate) fn write(&mut self, to: Connection, sender: &Endpoint<()>, message: &[u8]) -> Result<Left, WriteError> {
         if self.outgoing.is_some() || self.failed.is_some() {
             return Err(self.blocked());
         }
-        match door.try_request(to, SHORT, &[], message) {
+        match sender.try_request(to, SHORT, &[], message) {
             Ok(()) => Ok(Left::All),
-            Err(RequestError::TooLarge { .. }) => self.begin(to, door, message),
-            Err(error) => Err(refused(error)),
+            Err(RequestError::TooLarge { .. }) => self.begin(to, sender, message),
+            Err(error) => Err(write_error(error)),
         }
     }
 
@@ -86,9 +86,9 @@ impl Edge {
         }
     }
 
-    /// A message of several frames: it is copied, and leaves as the receiver takes it.
+    /// Begin a message of several frames. It is copied, and its parts are sent as the receiver has room.
     #[cold]
-    fn begin(&mut self, to: Connection, door: &Endpoint<()>, message: &[u8]) -> Result<Left, WriteError> {
+    fn begin(&mut self, to: Connection, sender: &Endpoint<()>, message: &[u8]) -> Result<Left, WriteError> {
         let len = message.len();
         if let Some(most) = self.most.filter(|most| len > *most) {
             return Err(WriteError::TooLong { len, most });
@@ -97,20 +97,20 @@ impl Edge {
         copy.try_reserve_exact(len).map_err(|_| WriteError::NoMemory(len))?;
         copy.extend_from_slice(message);
         self.outgoing = Some(Outgoing { message: copy, at: 0 });
-        self.push(to, door);
+        self.push(to, sender);
         Ok(if self.outgoing.is_some() { Left::Part } else { Left::All })
     }
 
-    /// Send of the long message what the receiver has room for.
-    pub(crate) fn push(&mut self, to: Connection, door: &Endpoint<()>) {
+    /// Send parts of the long message, as many as the receiver has room for.
+    pub(crate) fn push(&mut self, to: Connection, sender: &Endpoint<()>) {
         while let Some(Outgoing { message, at }) = &mut self.outgoing {
             let (handler, word) = if *at == 0 { (FIRST, message.len()) } else { (MORE, *at) };
             let words = [word as u64];
-            // Of a connection that has ended nothing leaves any more; the next write says so.
-            let Some(most) = door.max_payload(to, words.len()).filter(|most| *most > 0) else { break };
+            // `None` if the connection has ended: drop the rest. The next write returns the error.
+            let Some(most) = sender.max_payload(to, words.len()).filter(|most| *most > 0) else { break };
             let piece = &message[*at..message.len().min(*at + most)];
-            // By another function than short messages: theirs is inlined where it is called once.
-            match door.try_request_vectored(to, handler, &words, &[IoSlice::new(piece)]) {
+            // Not the function for short messages, which is inlined because it has one caller.
+            match sender.try_request_vectored(to, handler, &words, &[IoSlice::new(piece)]) {
                 Ok(()) => *at += piece.len(),
                 Err(error) if error.is_temporary() => return,
                 Err(_) => break,
@@ -123,9 +123,9 @@ impl Edge {
     }
 }
 
-/// Why a message did not leave.
+/// Why a message was not sent.
 #[cold]
-fn refused(error: RequestError) -> WriteError {
+fn write_error(error: RequestError) -> WriteError {
     use am_api::NotOpen;
     match error {
         RequestError::Refused(why) => WriteError::Ended(NotOpen::Refused(why)),

@@ -1,4 +1,4 @@
-//! The receiving side of an endpoint: what arrives goes into its pool; what finds no room waits in the frames in which it came.
+//! The receiving side of an endpoint. Messages are copied into its pool. A message that finds no room waits in its frame.
 //!
 //! ```text
 //!   a short message ──────────────▶ pool ──▶ read, free
@@ -16,45 +16,45 @@ use crate::{Dpid, Nid, ReadError};
 
 /// A message of one frame.
 pub(crate) const SHORT: HandlerId = HandlerId(0);
-/// The first part of a longer one. Its word is the length of the whole.
+/// The first part of a longer message. Its word is the length of the whole message.
 pub(crate) const FIRST: HandlerId = HandlerId(1);
-/// A further part. Its word is its offset in the whole.
+/// A further part. Its word is its offset in the message.
 pub(crate) const MORE: HandlerId = HandlerId(2);
-/// The answer to a message that the pool can never hold. Its words are the message's length, and the most that the pool can hold.
+/// The refusal of a message that is longer than the pool. Its words are the message's length, and the size of the pool.
 pub(crate) const TOO_LONG: HandlerId = HandlerId(3);
 
-/// A long message on its way.
+/// A long message of which parts have arrived.
 #[derive(Clone, Copy, Debug)]
 enum Arriving {
-    /// Into the pool.
+    /// The parts are written into the pool.
     Into { token: TokenId, at: usize, len: usize },
-    /// It is too long for the pool: the bytes that are left to drop.
+    /// The message is too long for the pool. `left` more bytes of it are to be dropped.
     Nowhere { left: usize },
 }
 
-/// See the module's page.
+/// The receiving side of an endpoint.
 pub(crate) struct Inbox<M> {
-    /// Of the endpoint's [`PointId`](crate::point::PointId).
+    /// The serial number in the endpoint's [`PointId`](crate::point::PointId).
     pub(crate) serial: u32,
     pub(crate) pool: Pool<M>,
     waiting: VecDeque<OwnedMessage>,
     arriving: HashMap<Connection, Arriving>,
-    /// What the next reads report: edges into this endpoint, and the one out of it, whose other end died; a message that was too long.
+    /// The errors for the next reads: edges whose other end died, and a message of this endpoint that was too long for its receiver.
     pub(crate) reports: VecDeque<ReadError>,
-    /// Connections that ended; what they left incomplete goes when all that arrived was handled.
+    /// Connections that ended. Their incomplete messages are dropped when everything that arrived was handled.
     ended: Vec<(Connection, Option<(Nid, Dpid)>)>,
-    /// Connections of others to this endpoint, and whose they are.
+    /// Connections of other endpoints to this one, with the peer's numbers and the name of its node.
     accepted: Vec<(Connection, (Nid, Dpid), Name)>,
-    /// Those whose DPID another process has now, until the node notices that they ended.
+    /// Accepted connections whose DPID another process has now, until the node notices that they ended.
     replaced: Vec<Connection>,
-    /// Those that have not ended yet, and of which the program knows that messages are lost.
-    told: Vec<Connection>,
-    /// Messages of this endpoint that their receivers can never hold: by which connection, the length, and the most that they can hold.
-    pub(crate) refusals: Vec<(Connection, [u64; 2])>,
-    /// Senders of messages that this endpoint can never hold, and the lengths of these.
-    pub(crate) refused: Vec<(Connection, usize)>,
+    /// Accepted connections of which the program knows that messages are lost, until they end.
+    reported_lost: Vec<Connection>,
+    /// Messages of this endpoint that their receivers refused: the connection, the message's length, and the size of the receiver's pool.
+    pub(crate) refusals_received: Vec<(Connection, [u64; 2])>,
+    /// Refusals that this endpoint has to send: the connection, and the length of the message.
+    pub(crate) refusals_to_send: Vec<(Connection, usize)>,
     pub(crate) signal: Signal,
-    /// It is in the list of arrivals, or need not be.
+    /// The inbox is in the list of arrivals, or need not be put there.
     pub(crate) is_listed: bool,
     /// Messages received.
     pub(crate) received: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Inbox<M> {
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
     pub(crate) fn new(serial: u32, memory: M, signal: Signal) -> Self {
         let (waiting, arriving, reports, ended) = Default::default();
-        let (refusals, refused, accepted, replaced, told) = Default::default();
+        let (refusals_received, refusals_to_send, accepted, replaced, reported_lost) = Default::default();
         let (pool, is_listed, received) = (Pool::new(memory), false, 0);
         Inbox {
             serial,
@@ -74,9 +74,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             ended,
             accepted,
             replaced,
-            told,
-            refusals,
-            refused,
+            reported_lost,
+            refusals_received,
+            refusals_to_send,
             signal,
             is_listed,
             received,
@@ -88,15 +88,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         !self.waiting.is_empty()
     }
 
-    /// Whether connections ended, and may have left something incomplete.
+    /// Whether connections ended, and may have left messages incomplete.
     pub(crate) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// Whether somebody has to be told that a message was too long.
+    /// Whether refusals were received, or are to be sent.
     #[inline]
-    pub(crate) fn is_special(&self) -> bool {
-        !(self.refusals.is_empty() && self.refused.is_empty())
+    pub(crate) fn has_refusals(&self) -> bool {
+        !(self.refusals_received.is_empty() && self.refusals_to_send.is_empty())
     }
 
     /// Whether a call of `read` would return something.
@@ -105,14 +105,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.pool.has_unread() || self.has_report()
     }
 
-    /// Whether the next `read` reports the end of an edge, or a message that was too long: after all messages that arrived.
+    /// Whether the next `read` returns an error. Errors are returned after all messages that arrived.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
         !self.reports.is_empty() && !self.pool.has_unread() && self.waiting.is_empty()
     }
 
-    /// The arrival was looked at: where wanted, the descriptor says now that there is something to read. Returns whether the byte has to be
-    /// watched from now on.
+    /// Take this inbox out of the list of arrivals. If a signal is wanted, make the descriptor readable if there is something to read. Returns
+    /// whether the caller has to watch the signal's byte from now on.
     pub(crate) fn take_arrival(&mut self, is_signal_wanted: bool) -> bool {
         self.is_listed = false;
         if is_signal_wanted && self.is_readable() {
@@ -121,8 +121,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.signal.is_on() && !std::mem::replace(&mut self.signal.is_watched, true)
     }
 
-    /// After a read that found something: an empty endpoint is not readable any more. Returns whether it is to become readable, if the
-    /// program stops reading.
+    /// After a read that found something: if the endpoint is empty now, its descriptor is not readable any more. Returns whether the
+    /// descriptor has to become readable if the program stops reading.
     #[inline]
     pub(crate) fn settle_signal(&mut self) -> bool {
         let is_readable = self.is_readable();
@@ -132,21 +132,21 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         is_readable && !self.is_listed
     }
 
-    /// The pool's oldest messages go back; what waited for room comes in.
+    /// Release the pool's oldest messages, and copy waiting ones into the pool.
     pub(crate) fn free(&mut self, count: usize) -> bool {
         let is_done = self.pool.free(count);
         self.take_waiting();
         is_done
     }
 
-    /// The next message: its bytes are used, and it goes back.
+    /// Pass the bytes of the next message to `use_it`, and release it.
     pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
         let is_done = self.pool.take_with(use_it);
         self.take_waiting();
         is_done
     }
 
-    /// A message of one frame, or of another endpoint of this process. Returns whether there was room.
+    /// A message of one frame, or from another endpoint of this process. Returns whether there was room.
     #[inline]
     pub(crate) fn on_short(&mut self, message: &[u8]) -> bool {
         let is_taken = self.waiting.is_empty() && !message.is_empty() && self.pool.push(message);
@@ -159,8 +159,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
             return;
         }
         if !self.can_hold(message.payload().len()) {
-            // Frames may be longer than pools.
-            self.refused.push((message.from(), message.payload().len()));
+            // A frame may be longer than the pool.
+            self.refusals_to_send.push((message.from(), message.payload().len()));
             return;
         }
         self.abandon(message.from());
@@ -170,21 +170,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// A message of any other kind than a short one with room.
+    /// A message that is not a short one with room.
     #[cold]
     pub(crate) fn on_special<S>(&mut self, message: &Message<'_, S>) {
         match message.handler() {
             SHORT => self.on_short_without_room(message),
             FIRST => self.on_first(message),
             MORE => self.on_more(message),
-            TOO_LONG => self.refusals.push((message.from(), [message.word(0), message.word(1)])),
-            // Of nodes that do not speak this protocol.
+            TOO_LONG => self.refusals_received.push((message.from(), [message.word(0), message.word(1)])),
+            // Sent by a node that does not speak this protocol.
             _ => {}
         }
     }
 
-    /// The sender begins another message: it does not keep to the order, and what it left incomplete goes.
-    /// Returns whether there was something.
+    /// Drop the incomplete message of this connection: its sender breaks the protocol by beginning another one. Returns whether there was one.
     fn abandon(&mut self, from: Connection) -> bool {
         let Some(Arriving::Into { token, .. }) = self.arriving.remove(&from) else { return false };
         self.pool.cancel(token);
@@ -204,10 +203,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         (1..=self.pool.size()).contains(&len)
     }
 
-    /// An endpoint has connected. A DPID has one owner: if another process had it, that has died, which may not be noticed yet.
+    /// An endpoint has connected. A DPID has one owner. So if another process had it, that one has died, even if this node has not noticed yet.
     pub(crate) fn on_accepted(&mut self, connection: Connection, peer: (Nid, Dpid), node: Name) {
-        let heirs = |old: &mut (Connection, (Nid, Dpid), Name)| old.1 == peer && old.2 != node;
-        let dead: Vec<Connection> = self.accepted.extract_if(.., heirs).map(|old| old.0).collect();
+        let is_replaced = |old: &mut (Connection, (Nid, Dpid), Name)| old.1 == peer && old.2 != node;
+        let dead: Vec<Connection> = self.accepted.extract_if(.., is_replaced).map(|old| old.0).collect();
         if !dead.is_empty() {
             self.reports.push_back(ReadError::Lost { nid: peer.0, dpid: peer.1 });
             self.ended.extend(dead.iter().map(|&dead| (dead, None)));
@@ -216,44 +215,45 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.accepted.push((connection, peer, node));
     }
 
-    /// A connection ended; by the death of its other end, if that is given.
+    /// A connection ended. `lost` is its other end, if that died.
     pub(crate) fn on_ended(&mut self, connection: Connection, lost: Option<(Nid, Dpid)>) {
-        let is_told = take(&mut self.told, connection);
+        let is_reported = take(&mut self.reported_lost, connection);
         // Already reported when its successor connected.
         if take(&mut self.replaced, connection) {
             return;
         }
         let of_accepted = self.accepted.extract_if(.., |old| old.0 == connection).map(|old| old.1).last();
-        // What it leaves incomplete is reported with its death.
-        self.ended.push((connection, of_accepted.filter(|_| lost.is_none() && !is_told)));
-        self.report_lost(lost.filter(|_| !is_told));
+        // If the other end died, that report covers its incomplete messages.
+        self.ended.push((connection, of_accepted.filter(|_| lost.is_none() && !is_reported)));
+        self.report_lost(lost.filter(|_| !is_reported));
     }
 
-    /// Messages of this endpoint are lost. It is reported once, until the program has read that.
+    /// Report that messages of this peer are lost, unless the program has not read the last such report yet.
     fn report_lost(&mut self, peer: Option<(Nid, Dpid)>) {
         let report = peer.map(|(nid, dpid)| ReadError::Lost { nid, dpid });
         self.reports.extend(report.filter(|report| !self.reports.contains(report)));
     }
 
-    /// A message that this endpoint has written to that one came to nothing. The last one is reported, unless a write says it before.
+    /// A message that this endpoint has written to that one was refused. Only the last refusal is reported, and only if no write returns the
+    /// error first.
     pub(crate) fn report_too_long(&mut self, (nid, dpid): (Nid, Dpid), len: usize, most: usize) {
         self.forget_too_long();
         self.reports.push_back(ReadError::TooLong { nid, dpid, len, most });
     }
 
-    /// The program knows of it.
+    /// A write has returned the error: do not report it again.
     pub(crate) fn forget_too_long(&mut self) {
         self.reports.retain(|report| !matches!(report, ReadError::TooLong { .. }));
     }
 
-    /// A message of this connection is lost: it has ended, or is about to. That is said once.
+    /// A part of a message of this connection is missing: the connection has ended, or is about to. Report this once.
     fn report_gap(&mut self, from: Connection) {
         if let Some(ended) = self.ended.iter_mut().find(|old| old.0 == from) {
             let peer = ended.1.take();
             return self.report_lost(peer);
         }
-        if !self.told.contains(&from) {
-            self.told.push(from);
+        if !self.reported_lost.contains(&from) {
+            self.reported_lost.push(from);
             self.report_lost(self.accepted.iter().find(|old| old.0 == from).map(|old| old.1));
         }
     }
@@ -267,12 +267,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// A long message begins, if there is room for the whole. For one that is too long there never will be: its parts are dropped.
+    /// Begin a long message, if there is room for all of it. A message that is longer than the pool is refused, and its parts are dropped.
+    /// Returns whether the part was handled.
     fn begin(&mut self, from: Connection, len: usize, piece: &[u8]) -> bool {
         self.abandon(from);
         if !self.can_hold(len) {
             self.set_arriving(from, Arriving::Nowhere { left: len.saturating_sub(piece.len()) });
-            self.refused.push((from, len));
+            self.refusals_to_send.push((from, len));
             return true;
         }
         let Some(token) = self.pool.reserve(len) else { return false };
@@ -281,7 +282,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         true
     }
 
-    /// A part of a long message, which belongs at this offset. Where a connection ends, a part may be missing before it.
+    /// Add the part of a long message at this offset. If the connection is ending, a part before it may be missing.
     fn add(&mut self, from: Connection, offset: u64, piece: &[u8]) {
         let next = match self.arriving.get(&from).copied() {
             None => return,
@@ -311,11 +312,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// The pool may have room again: put in what waits.
+    /// The pool may have room again: copy waiting messages into it.
     pub(crate) fn take_waiting(&mut self) {
         while let Some(message) = self.waiting.front() {
             let (from, handler) = (message.from(), message.handler());
-            // A part is left only if its first one was dropped with its connection.
+            // A part at the front belongs to no message: its first part was dropped with its connection.
             let is_part = handler == MORE;
             let len = len_of(message);
             if !is_part && self.can_hold(len) && !self.pool.has_room(len) {
@@ -336,7 +337,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         }
     }
 
-    /// The further parts of a long message whose first part waited until now: they may stand behind another one without room.
+    /// Add the waiting parts of a long message whose first part waited until now. Another message without room may be between them.
     fn take_parts(&mut self, from: Connection) {
         let mut others = VecDeque::with_capacity(self.waiting.len());
         for message in std::mem::take(&mut self.waiting) {
@@ -349,7 +350,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.waiting = others;
     }
 
-    /// Connections have ended, and all that arrived on them was handled: what is incomplete stays so.
+    /// Connections have ended, and everything that arrived on them was handled: drop their incomplete messages.
     pub(crate) fn drop_incomplete(&mut self) {
         for (from, peer) in std::mem::take(&mut self.ended) {
             if self.abandon(from) | self.drop_waiting_parts(from) {
@@ -359,7 +360,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inbox<M> {
         self.take_waiting();
     }
 
-    /// Of the long messages of this connection that wait, keep those that are complete. Returns whether others were there.
+    /// Drop the waiting parts of this connection's incomplete messages. Returns whether there were any.
     fn drop_waiting_parts(&mut self, from: Connection) -> bool {
         // For each first part, how far the parts behind it reach without a gap, and the length of the whole.
         let mut reach: Vec<(usize, usize)> = vec![];
@@ -385,7 +386,7 @@ fn take(list: &mut Vec<Connection>, connection: Connection) -> bool {
     list.iter().position(|each| *each == connection).map(|at| list.swap_remove(at)).is_some()
 }
 
-/// The length of the message that this is, or that it begins.
+/// The length of a short message, or of the long message that this part begins.
 fn len_of(message: &OwnedMessage) -> usize {
     if message.handler() == FIRST { usize::try_from(message.word(0)).unwrap_or(usize::MAX) } else { message.len() }
 }

@@ -1,4 +1,4 @@
-//! The inboxes of all endpoints: the state that the node's events and messages work on.
+//! The inboxes of all endpoints: the state that the node's handlers work on.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::inbox::{Inbox, SHORT};
 use crate::point::PointId;
 use crate::{Dpid, Nid, Nodes};
 
-/// The most nodes that are remembered: peers choose their NIDs.
+/// The most nodes in [`Inboxes::seen`]. It is limited because peers choose their NIDs.
 const MAX_SEEN: usize = 4096;
 
 fn note_seen(seen: &mut BTreeSet<Nid>, nid: Nid) {
@@ -17,17 +17,17 @@ fn note_seen(seen: &mut BTreeSet<Nid>, nid: Nid) {
     }
 }
 
-/// Inboxes by the index of their endpoint, and what happened to them since the last look.
+/// The inboxes by the index of their endpoint, and lists of those that have pending events.
 pub(crate) struct Inboxes<M> {
     list: Vec<Option<Inbox<M>>>,
     nodes: Nodes,
-    /// Nodes with a process that was there once.
+    /// The nodes of which this process has met a process.
     seen: BTreeSet<Nid>,
-    /// There is something in the lists below.
+    /// One of the two lists below is not empty.
     pub(crate) has_news: bool,
     /// Endpoints that may have become readable.
     pub(crate) readable: Vec<PointId>,
-    /// Endpoints of which a connection ended, or with a message that is too long.
+    /// Endpoints with a connection that opened or ended, or with refusals.
     pub(crate) special: Vec<PointId>,
 }
 
@@ -64,12 +64,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         self.list.iter_mut().flatten()
     }
 
-    /// A process of this node is there.
+    /// A process of this node was seen.
     pub(crate) fn note_seen(&mut self, nid: Nid) {
         note_seen(&mut self.seen, nid);
     }
 
-    /// Whether a process of this node was there once.
+    /// Whether a process of this node was seen.
     pub(crate) fn was_seen(&self, nid: Nid) -> bool {
         self.seen.contains(&nid)
     }
@@ -82,7 +82,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         let is_plain = message.handler() == SHORT && inbox.on_short(message.payload());
         let is_special = !is_plain && {
             inbox.on_special(message);
-            inbox.is_special()
+            inbox.has_refusals()
         };
         if !std::mem::replace(&mut inbox.is_listed, true) {
             self.readable.push(id);
@@ -128,8 +128,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Inboxes<M> {
         self.note_special(id);
     }
 
-    /// Senders to be told that their message was too long for this endpoint, the lengths of these, and how much it can hold.
-    pub(crate) fn take_refused(&mut self, id: PointId) -> (Vec<(Connection, usize)>, usize) {
-        self.get_mut(id).map_or((vec![], 0), |inbox| (std::mem::take(&mut inbox.refused), inbox.pool.size()))
+    /// Take the refusals that this endpoint has to send. Returns them, and the size of its pool.
+    pub(crate) fn take_refusals_to_send(&mut self, id: PointId) -> (Vec<(Connection, usize)>, usize) {
+        self.get_mut(id).map_or((vec![], 0), |inbox| (std::mem::take(&mut inbox.refusals_to_send), inbox.pool.size()))
     }
 }

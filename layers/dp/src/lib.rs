@@ -15,29 +15,29 @@
 //! | the paper's | here | |
 //! | --- | --- | --- |
 //! | `dp_open(dpid)` | [`Dp::open`] | an endpoint, which is a file descriptor |
-//! | `dp_connect(fd, nid, dpid)` | [`Dp::connect`] | its edge; again while running: it is redirected |
+//! | `dp_connect(fd, nid, dpid)` | [`Dp::connect`] | make its edge; a second call redirects it |
 //! | `dp_write(fd, msg, len)` | [`Dp::write`] | send; never waits |
-//! | `dp_read(fd, &address)` | [`Dp::read`], [`Dp::bytes`] | the next message, where it lies in the pool; never waits |
+//! | `dp_read(fd, &address)` | [`Dp::read`], [`Dp::bytes`] | the next message, in place in the pool; never waits |
 //! | `dp_mmap(fd, &tbp)` | the memory given to [`Dp::open`] | the token buffer pool |
-//! | `dp_fsync(fd, n)` | [`Dp::fsync`] | give back the oldest `n` messages that were read |
+//! | `dp_fsync(fd, n)` | [`Dp::fsync`] | release the oldest `n` messages that were read |
 //! | `dp_close(fd)` | [`Dp::finish`], [`Dp::close`], or the drop of a [`Point`] | |
 //!
 //! The rules:
 //!
-//! - What is written to one edge is read in that order, once. A full pool is flow control: the writer is told that there is no room
-//!   ([`WriteError::Full`]), and nothing is lost.
-//! - Messages go into the pool as they arrive, and are read where they lie. One that is longer than a frame is put together there.
-//! - A message longer than the receiver's pool is refused when it arrives: the next write or read of its sender says so, once
-//!   ([`WriteError::TooLong`], [`ReadError::TooLong`]), and so does the sender's descriptor.
-//! - The death of the other end's process is reported once, after the last message ([`ReadError::Lost`]).
-//! - Everything happens in the calls, on the thread that makes them, acknowledgements included. So a program that waits for others
-//!   polls meanwhile ([`Dp::wait_until`]), at a barrier too: writers wait for a reader that lives and does not poll. [`Dp::finish`] has a
-//!   bound for that. `bindings/dp` has these calls for C, with a thread that works meanwhile.
+//! - The messages of one edge are read once each, in the order in which they were written. A full pool is flow control: the writer
+//!   gets [`WriteError::Full`], and nothing is lost.
+//! - Messages are copied into the pool as they arrive, and are read in place. One that is longer than a frame is assembled there.
+//! - The receiver refuses a message that is longer than its pool. Its sender gets this error once, from its next write or read
+//!   ([`WriteError::TooLong`], [`ReadError::TooLong`]), and its descriptor becomes readable.
+//! - The end of the other end's process is reported once, after the last message ([`ReadError::Lost`]).
+//! - All work, acknowledgements included, is done in the calls, on the thread that makes them. So a program that waits for others, for
+//!   example at a barrier, has to poll meanwhile ([`Dp::wait_until`]): a process that lives and does not poll makes its writers wait.
+//!   [`Dp::finish`] bounds this wait. `bindings/dp` has these calls for C, with a thread that polls meanwhile.
 //!
 //! A [`Graph`] has all vertices and edges of a program; [`Dp::join`] makes this process one of its vertices. `dp-graph` starts a program
 //! on a graph.
 //!
-//! Read first: [`Dp`], then `inbox.rs` (the path of a message that arrives), `edge.rs` (one that leaves) and `pool.rs`.
+//! Read first: [`Dp`], then `inbox.rs` (the path of an arriving message), `edge.rs` (the path of a leaving message) and `pool.rs`.
 //!
 //! ```
 //! use std::time::Duration;

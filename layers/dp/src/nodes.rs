@@ -1,4 +1,4 @@
-//! Who is who: numbers of nodes (NIDs), numbers of endpoints (DPIDs), and the table that translates NIDs (the paper's NART).
+//! The numbers of nodes (NIDs) and of endpoints (DPIDs), and the table that translates NIDs (the paper's NART).
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -49,31 +49,31 @@ impl Dpid {
 enum Names {
     /// By name: one process each.
     Listed(Cluster),
-    /// By discovery: the processes of node 3 are called `dp3.` and something that no other process has.
+    /// By discovery: the name of each process of node 3 is `dp3.` and a random part.
     Found,
 }
 
-/// What translates NIDs to the names of nodes on the network. Each process of a cluster has the same.
+/// The translation of NIDs to the names of nodes on the network. Each process of a cluster has an equal one.
 ///
 /// | made by | a NID is | nodes are found |
 /// | --- | --- | --- |
 /// | [`Nodes::list`] | the place of a name in a list | by name |
 /// | [`Nodes::of_place`] | the rank of a process that a launcher started | by name |
-/// | [`Nodes::found`], [`NodeTable`] | what the process says. Processes of one host that share a NIC through `amd` may have the same | by discovery |
+/// | [`Nodes::found`], [`NodeTable`] | chosen by the process. Processes of one host that share a NIC through `amd` may share a NID | by discovery |
 #[derive(Clone, Debug)]
 pub struct Nodes {
     own: Nid,
     names: Names,
     own_name: String,
     tag: u64,
-    /// What the processes of a host that share a NID have in common.
+    /// Processes of a host share a NID only if their scopes are equal.
     scope: u64,
     count: Option<usize>,
 }
 
 impl Nodes {
-    /// The nodes of these names. This process is the one at place `own`; `None` where the list has no such place, or is none: a name is
-    /// invalid, or there twice.
+    /// The nodes of these names. This process is the one at place `own`. `None` if the list has no such place, or if a name is invalid or
+    /// occurs twice.
     pub fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>, own: Nid) -> Option<Nodes> {
         Cluster::new(names, Rank(own.0 as usize)).ok().map(Nodes::of_cluster)
     }
@@ -89,9 +89,10 @@ impl Nodes {
         Nodes { own, names: Names::Listed(cluster), own_name, tag, scope: tag, count }
     }
 
-    /// Nodes that discover each other on this process's `transport`. All give the same `tag`: nodes with another one refuse to talk.
+    /// Nodes that discover each other on this process's `transport`. All must give the same `tag`: nodes with different tags refuse each
+    /// other's connections.
     pub fn found(own: Nid, tag: u64, transport: &str) -> Nodes {
-        // A number that no other process has: the hasher's keys are random.
+        // A random number, because the hasher's keys are random.
         let unique = RandomState::new().build_hasher().finish() as u32;
         Nodes {
             own,
@@ -113,17 +114,17 @@ impl Nodes {
         &self.own_name
     }
 
-    /// How many nodes there are; `None` where only discovery knows.
+    /// How many nodes there are. `None` if nodes are found by discovery.
     pub fn count(&self) -> Option<usize> {
         self.count
     }
 
-    /// What nodes with the same table know: a guard against mistakes (AM-II's tag).
+    /// A number that all nodes with the same table compute: a guard against mistakes (AM-II's tag).
     pub(crate) fn tag(&self) -> u64 {
         self.tag
     }
 
-    /// Whether there may be such a node.
+    /// Whether a node with this number may exist.
     pub(crate) fn may_have(&self, nid: Nid) -> bool {
         match &self.names {
             Names::Listed(cluster) => (nid.0 as usize) < cluster.nodes(),
@@ -131,7 +132,7 @@ impl Nodes {
         }
     }
 
-    /// Processes of a host that have the same scope and the same NID share its DPIDs.
+    /// Processes of a host with one scope and one NID share the DPIDs of that node.
     pub(crate) fn scope(&self) -> u64 {
         self.scope
     }
@@ -141,7 +142,7 @@ impl Nodes {
         matches!(self.names, Names::Found)
     }
 
-    /// The names of the processes that may have an endpoint of this node, as far as they are known now.
+    /// The known names of processes that may have an endpoint of this node.
     pub(crate) fn processes(&self, nid: Nid, node: &Node) -> Vec<String> {
         match &self.names {
             Names::Listed(cluster) => cluster.name(Rank(nid.0 as usize)).map(str::to_owned).into_iter().collect(),
@@ -153,7 +154,7 @@ impl Nodes {
         }
     }
 
-    /// The number of the node that this process belongs to.
+    /// The number of the node to which the process with this name belongs.
     pub(crate) fn nid_of(&self, name: &str) -> Option<Nid> {
         match &self.names {
             Names::Listed(cluster) => cluster.rank(name).and_then(|Rank(at)| u32::try_from(at).ok()).map(Nid),
@@ -166,7 +167,7 @@ impl Nodes {
 ///
 /// ```text
 /// # NID  transport
-/// 0      udp:10.0.0.7:7000        what that node opens; the others find it there
+/// 0      udp:10.0.0.7:7000        the transport that this node opens, and its address for the others
 /// 1      udp:10.0.0.8:7000
 /// 2      xdp:eth1                 found by discovery, as are nodes on shm, amd and dpdk
 /// ```
@@ -175,7 +176,7 @@ pub struct NodeTable {
     transports: BTreeMap<u32, String>,
 }
 
-/// Why there is no table.
+/// Why a table cannot be used.
 #[derive(thiserror::Error)]
 pub enum TableError {
     /// The file cannot be read.
@@ -221,13 +222,13 @@ pub enum TableError {
 
 am_api::debug_as_display!(TableError);
 
-/// Whether a transport of this name may exist. Only its own node can open it.
+/// Whether a transport of this name may exist. Only the node that has it can check this by opening it.
 fn is_complete(name: &str) -> bool {
     let parts = name.split_once(':');
     parts.is_some_and(|(scheme, rest)| scheme.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.is_empty())
 }
 
-/// The addresses of a node that the others need. Settings are for the node itself.
+/// The addresses of a node, for the others, without the settings, which are for the node itself.
 fn peer_addresses(transport: &str) -> impl Iterator<Item = &str> {
     transports::peer_addresses(transport).map(|address| address.split(',').next().unwrap_or(address))
 }
@@ -277,7 +278,7 @@ impl NodeTable {
         self.transports.keys().copied().map(Nid)
     }
 
-    /// Open the node of this number on its transport, with settings, and tell it the addresses of the others.
+    /// Open the node of this number on its transport, with settings, and add the addresses of the other nodes to it.
     ///
     /// # Errors
     /// See [`TableError`].

@@ -1,18 +1,18 @@
-//! An endpoint's name within the process, and what the program holds of it.
+//! An endpoint's identity within the process, and the program's handle on it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use am_api::own::Own;
 
-/// An endpoint of this process: its index in the node's set, which another one may have later, and a number that none has again.
+/// An endpoint of this process: its index in the node's set, which a later endpoint may get, and a serial number, which no other gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PointId {
     pub(crate) index: u32,
     pub(crate) serial: u32,
 }
 
-/// An endpoint that this process has opened. It is a file descriptor ([`AsFd`]): `poll`, `select` and `epoll` say when a message can be
-/// read. When it is dropped, the endpoint is closed, as soon as what was written has been accepted.
+/// An endpoint that this process has opened. It is a file descriptor ([`AsFd`]), readable by `poll`, `select` and `epoll` when a message can
+/// be read. After its drop the endpoint is closed as soon as its messages have been accepted.
 #[derive(Debug)]
 pub struct Point {
     pub(crate) id: PointId,

@@ -1,4 +1,4 @@
-//! The token buffer pool: received messages of one endpoint, in the order of their arrival, until the program gives them back.
+//! The token buffer pool: received messages of one endpoint, in the order of their arrival, until the program releases them.
 //!
 //! ```text
 //!   memory   │ read │ read │ ready │ arriving        │ ready │          free           │
@@ -6,18 +6,20 @@
 //!   `read` returns the first that is ready
 //! ```
 //!
-//! A *token* is the record of a message: its place, its length, its state. Memory is a ring: it is given out at the end, and is free
-//! again when the oldest token is. A long message that still arrives keeps nobody back: those behind it are read first.
+//! A *token* is the record of a message: its place, its length, its state. The memory is a ring: it is allocated at the end, and
+//! released at the oldest token. An incomplete long message does not block those behind it (no head-of-line blocking): they are read
+//! first.
 //!
-//! The receiving node pushes, `read` pops, `free` gives back. The memory bounds it. When it is full, messages wait in the node's
+//! Pushed by: the receiving node. Popped by: `read`, and released by `free`. Bounded by: the memory. When full: messages wait in their
 //! frames, and their senders get no credit.
 
 use std::ops::Range;
 
-/// Where a message begins: at a multiple of this. A cache line, so that writing one message disturbs no reader of another.
+/// Messages begin at multiples of this: a cache line, so that writing one message does not evict a line of another from its reader's
+/// cache.
 const ALIGN: usize = 64;
 
-/// Tokens of a new pool. There are more when they are needed.
+/// The number of tokens of a new pool. It grows when more are needed.
 const TOKENS: usize = 64;
 
 /// The number of a message in its pool.
@@ -29,7 +31,7 @@ enum State {
     Arriving,
     /// Complete and unread.
     Ready,
-    /// Not given back.
+    /// Read, and not released.
     Read,
     Free,
 }
@@ -39,26 +41,26 @@ struct Token {
     start: usize,
     len: usize,
     state: State,
-    /// Of one that was read: the one that was read next.
+    /// For a token that was read: the index of the token that was read after it.
     next: usize,
 }
 
 const NEW: Token = Token { start: 0, len: 0, state: State::Free, next: 0 };
 
-/// See the module's page.
+/// A token buffer pool.
 #[derive(Debug)]
 pub(crate) struct Pool<M> {
     memory: M,
-    /// By number, modulo its length, which is a power of two. In the order of the memory.
+    /// The tokens in the order of the memory. The index is the number modulo the table's length, which is a power of two.
     tokens: Vec<Token>,
     /// The number of the oldest, and the number after the newest.
     oldest: usize,
     newest: usize,
-    /// Where the next token begins in the memory.
+    /// The place in the memory where the next token begins.
     end: usize,
     /// No token before this one is ready.
     cursor: usize,
-    /// Those that were read and not given back: how many, the first and the last.
+    /// The tokens that were read and not released: how many, the first and the last.
     unfreed: usize,
     first_read: usize,
     last_read: usize,
@@ -74,7 +76,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         &self.memory
     }
 
-    /// The longest message that it can hold.
+    /// The length of the longest message that fits.
     pub(crate) fn size(&self) -> usize {
         self.memory.as_ref().len()
     }
@@ -90,7 +92,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         &mut self.tokens[number & mask]
     }
 
-    /// Where `len` bytes have room.
+    /// The place for `len` bytes. `None` if there is no room.
     #[inline]
     fn place(&self, len: usize) -> Option<usize> {
         let (size, len) = (self.size(), len.max(1));
@@ -107,12 +109,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         (len <= oldest).then_some(0)
     }
 
-    /// Whether a message of this length would find room.
+    /// Whether there is room for a message of this length.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         self.place(len).is_some()
     }
 
-    /// Returns its place, too.
+    /// Allocate a token. Returns it, and its place.
     #[inline]
     fn take(&mut self, len: usize, state: State) -> Option<(TokenId, usize)> {
         let start = self.place(len)?;
@@ -126,7 +128,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         Some((TokenId(number), start))
     }
 
-    /// Room for twice as many tokens.
+    /// Double the table of tokens.
     #[cold]
     fn grow(&mut self) {
         let mut tokens = vec![NEW; 2 * self.tokens.len()];
@@ -143,12 +145,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         true
     }
 
-    /// Room for a message that arrives in pieces.
+    /// Allocate room for a message that arrives in pieces.
     pub(crate) fn reserve(&mut self, len: usize) -> Option<TokenId> {
         self.take(len, State::Arriving).map(|(id, _)| id)
     }
 
-    /// Write a piece of it. What lies beyond its end is dropped.
+    /// Write a piece of a message. Bytes beyond the message's end are dropped.
     pub(crate) fn write(&mut self, id: TokenId, at: usize, piece: &[u8]) {
         let &Token { start, len, .. } = self.at(id.0);
         let (from, end) = ((start + at).min(start + len), start + len);
@@ -156,15 +158,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         self.memory.as_mut()[from..from + len].copy_from_slice(&piece[..len]);
     }
 
-    /// It is complete.
+    /// A message is complete.
     pub(crate) fn complete(&mut self, id: TokenId) {
         self.at_mut(id.0).state = State::Ready;
         self.cursor = self.cursor.min(id.0);
     }
 
-    /// The rest of it will not arrive.
+    /// The rest of a message will not arrive: release it.
     pub(crate) fn cancel(&mut self, id: TokenId) {
-        self.give_back(id.0);
+        self.release(id.0);
     }
 
     /// The next message that is ready.
@@ -179,13 +181,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         self.ready_behind()
     }
 
-    /// The message at the cursor still arrives: those behind it are read first.
+    /// The message at the cursor is incomplete, so find the next complete one behind it.
     #[cold]
     fn ready_behind(&self) -> Option<usize> {
         (self.cursor..self.newest).find(|&number| self.at(number).state == State::Ready)
     }
 
-    /// The same, and past it: the caller reads it.
+    /// As [`ready`](Pool::ready), and advance the cursor past the message, because the caller reads it.
     #[inline]
     fn next_ready(&mut self) -> Option<usize> {
         let number = self.ready()?;
@@ -219,7 +221,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         self.ready().is_some()
     }
 
-    /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
+    /// Release the oldest `count` messages that were read. If there are fewer, release none and return `false`.
     #[inline]
     pub(crate) fn free(&mut self, count: usize) -> bool {
         if count > self.unfreed {
@@ -228,23 +230,23 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         for _ in 0..count {
             let number = self.first_read;
             self.first_read = self.at(number).next;
-            self.give_back(number);
+            self.release(number);
         }
         self.unfreed -= count;
         true
     }
 
-    /// The next message that is ready: `use_it` gets its bytes, and it is given back.
+    /// Pass the bytes of the next complete message to `use_it`, and release it. `false` if there is none.
     pub(crate) fn take_with(&mut self, use_it: impl FnOnce(&[u8])) -> bool {
         let Some(number) = self.next_ready() else { return false };
         let &Token { start, len, .. } = self.at(number);
         use_it(&self.memory.as_ref()[start..start + len]);
-        self.give_back(number);
+        self.release(number);
         true
     }
 
     #[inline]
-    fn give_back(&mut self, number: usize) {
+    fn release(&mut self, number: usize) {
         self.at_mut(number).state = State::Free;
         if number == self.oldest {
             self.oldest += 1;
@@ -255,7 +257,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Pool<M> {
         }
     }
 
-    /// Those that were given back before an older one.
+    /// Skip tokens that were released before an older one.
     fn skip_free(&mut self) {
         while self.oldest != self.newest && self.at(self.oldest).state == State::Free {
             self.oldest += 1;
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_in_order_and_stay_until_they_are_given_back() {
+    fn messages_come_in_order_and_stay_until_they_are_released() {
         let mut pool = pool(256);
         assert!(pool.push(b"one") && pool.push(b"two") && pool.push(b"three") && pool.push(b"four"));
         assert!(!pool.push(b"no room"));
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_still_arrives_keeps_nobody_back() {
+    fn an_incomplete_message_does_not_block_those_behind_it() {
         let mut pool = pool(1024);
         let long = pool.reserve(300).unwrap();
         pool.write(long, 0, &[1; 200]);
@@ -327,7 +329,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed, read and given back: nothing is lost, changed or reordered.
+        /// Whatever is pushed, read and released: nothing is lost, changed or reordered.
         #[test]
         fn it_is_a_queue(size in 64usize..2048, steps in prop::collection::vec((0u8..4, 1usize..700), 1..300)) {
             let mut pool = pool(size);

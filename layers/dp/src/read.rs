@@ -1,4 +1,4 @@
-//! Reading messages where they lie, and giving them back.
+//! Reading messages in place, and releasing them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::dp::Dp;
 use crate::inbox::Inbox;
 use crate::point::{Point, PointId};
 
-/// Where a message that was read lies in its endpoint's pool.
+/// The place of a message in its endpoint's pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place(Range<usize>);
 
@@ -24,16 +24,16 @@ impl Place {
         self.0.len()
     }
 
-    /// Never: a message has at least one byte.
+    /// Always `false`, because a message has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
-    /// The next message, in the order of arrival; `None` while there is none. It never waits. The message stays where it is until it is
-    /// given back by [`fsync`](Dp::fsync). What is due by the clock, such as a message that has to be sent again, is left to one of eight
-    /// reads in a row that find nothing, and to [`poll`](Dp::poll).
+    /// The next message, in the order of arrival. `None` while there is none. This never waits. The message stays in its place until
+    /// [`fsync`](Dp::fsync) releases it. Timers, such as that of a retransmission, are checked by every eighth read in a row that finds
+    /// nothing, and by [`poll`](Dp::poll).
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -43,7 +43,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.read_by(point, read)
     }
 
-    /// The UNIX call: read the next message into `buffer`, and give it back. Of a longer one the rest is dropped, as a datagram's is.
+    /// The UNIX call: copy the next message into `buffer`, and release it. If the message is longer, the rest is dropped, as for a datagram.
     /// Returns the message's length.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.memory(point)?.as_ref().get(place.0.clone())
     }
 
-    /// Give back the oldest `count` messages of those that were read. Returns whether there were so many; else nothing happens.
+    /// Release the oldest `count` messages that were read. Returns false, and releases none, if fewer were read.
     #[inline]
     pub fn fsync(&mut self, point: &Point, count: usize) -> bool {
         let Some(inbox) = self.inboxes.get_mut(point.id) else { return false };

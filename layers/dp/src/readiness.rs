@@ -18,32 +18,32 @@ fn number(id: PointId) -> u64 {
     u64::from(id.index) << 32 | u64::from(id.serial)
 }
 
-/// Hang-ups that are looked at in one go.
+/// The most hang-ups that are handled at once.
 const MAX_EVENTS: usize = 64;
 
 pub(crate) struct Readiness {
     epoll: Own,
-    /// It is in there.
+    /// Kept open because `epoll` watches it.
     _node: NodeDescriptor,
 }
 
 impl Readiness {
-    pub(crate) fn new(door: &Endpoint<()>) -> io::Result<Readiness> {
+    pub(crate) fn new(sender: &Endpoint<()>) -> io::Result<Readiness> {
         let epoll = Own::new(high(epoll::create(CreateFlags::CLOEXEC)?));
-        let node = door.descriptor()?;
+        let node = sender.descriptor()?;
         epoll::add(&epoll, node.as_fd(), EventData::new_u64(NODE), EventFlags::IN)?;
         Ok(Readiness { epoll, _node: node })
     }
 
     /// Notice when the program closes its end.
     pub(crate) fn watch(&self, id: PointId, ours: BorrowedFd<'_>) -> io::Result<()> {
-        // A hang-up is reported in any case.
+        // No event flag is needed: epoll always reports a hang-up.
         Ok(epoll::add(&self.epoll, ours, EventData::new_u64(number(id)), EventFlags::empty())?)
     }
 
     /// Do not report this hang-up any more.
     pub(crate) fn forget(&self, ours: BorrowedFd<'_>) {
-        // It fails only where it is not watched.
+        // Fails only for a descriptor that is not watched.
         _ = epoll::delete(&self.epoll, ours);
     }
 

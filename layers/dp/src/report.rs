@@ -1,4 +1,4 @@
-//! Live figures of a process: a line that it writes to standard error, and that `dp-graph` takes out again.
+//! Live figures of a process: a line that it writes to standard error, from which `dp-graph` removes it.
 //!
 //! ```text
 //!   <0x1e>dp RANK MICROSECONDS DPID>NID.DPID:WRITTEN,BYTES,STALLS,RECEIVED,REDIRECTS ...
@@ -25,13 +25,13 @@ const WORD: &str = "dp";
 /// An endpoint's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointReport {
-    /// Which one.
+    /// The endpoint's number.
     pub dpid: Dpid,
-    /// Where its edge leads now.
+    /// The other end of the endpoint's edge.
     pub edge: Option<(Nid, Dpid)>,
-    /// What it has done.
+    /// The endpoint's counts of messages and bytes.
     pub traffic: Traffic,
-    /// How often its edge was redirected.
+    /// How often the endpoint's edge was redirected.
     pub redirects: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Report {
     pub vertex: u32,
     /// The time since the process opened its node.
     pub at: Duration,
-    /// Its endpoints.
+    /// The process's endpoints.
     pub points: Vec<PointReport>,
 }
 

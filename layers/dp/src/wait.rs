@@ -1,4 +1,4 @@
-//! The loop: what arrives goes into the pools, what waits leaves, and descriptors say what can be read.
+//! The loop: receive messages into the pools, send waiting ones, and make the descriptors of readable endpoints readable.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,52 +13,52 @@ use crate::inbox::{Inbox, TOO_LONG};
 use crate::inboxes::Inboxes;
 use crate::point::{Point, PointId};
 
-/// The longest that an endpoint lives on after its descriptor was closed, for what it wrote.
+/// How long an endpoint stays after its descriptor was closed, so that its messages are accepted.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// The interval of the looks whether readable descriptors are still readable.
+/// How often to check that readable descriptors are still readable.
 const RENEWAL: Duration = Duration::from_millis(100);
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
-    /// One turn: receive into the pools, send what waits, make descriptors readable. Returns how many messages and events were
+    /// One turn: receive messages into the pools, send waiting ones, make descriptors readable. Returns how many messages and events were
     /// handled.
     pub fn poll(&mut self) -> usize {
         let handled = self.turn(PollScope::Everything);
         self.signal_arrivals(None);
-        if self.owes {
+        if self.needs_flush {
             self.flush();
         }
         handled
     }
 
-    /// A turn, without the descriptors. What it owes to senders leaves with the program's next message, or before the next turn: a
-    /// program that answers what it has read sends once, and not twice.
+    /// A turn, without the descriptors. Its acknowledgements and credits leave with the program's next message, or before the next turn,
+    /// so a program that answers each message rings one doorbell and not two.
     #[inline]
     pub(crate) fn turn(&mut self, scope: PollScope) -> usize {
-        if self.owes {
+        if self.needs_flush {
             self.flush();
         }
         self.streak = 0;
         let receive = |inboxes: &mut Inboxes<M>, index, message: &Message<'_, _>| inboxes.on_message(index, message);
         let handled = self.set.receive_each(scope, &mut self.inboxes, receive);
-        self.owes = handled > 0;
+        self.needs_flush = handled > 0;
         if handled == 0 && self.has_ended {
             self.drop_incomplete();
         }
         if !(self.sending.is_empty() && self.old_edges.is_empty() && self.closing.is_empty()) {
-            self.push_on();
+            self.continue_work();
         }
         handled
     }
 
-    /// Send what is to leave.
+    /// Send waiting frames.
     #[inline]
     pub(crate) fn flush(&mut self) {
-        self.door.flush();
-        self.owes = false;
+        self.sender.flush();
+        self.needs_flush = false;
     }
 
-    /// Make the descriptors of endpoints readable that have become so; not that of the one that is just being read.
+    /// Make the descriptors of readable endpoints readable, except that of the endpoint that the program is reading.
     #[inline]
     pub(crate) fn signal_arrivals(&mut self, reading: Option<PointId>) {
         if self.inboxes.has_news {
@@ -72,15 +72,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         for id in std::mem::take(&mut self.inboxes.special) {
             let Some(inbox) = self.inboxes.get_mut(id) else { continue };
             self.has_ended |= inbox.has_ended();
-            for (from, words) in std::mem::take(&mut inbox.refusals) {
+            for (from, words) in std::mem::take(&mut inbox.refusals_received) {
                 let edge = point_mut(&mut self.points, id).and_then(|state| state.edge.as_mut());
                 if let Some(edge) = edge.filter(|edge| edge.target == Target::Remote(from)) {
                     let [len, most] = words.map(|word| usize::try_from(word).unwrap_or(usize::MAX));
-                    edge.refuse(len, most);
+                    edge.on_refused(len, most);
                     inbox.report_too_long((edge.nid, edge.dpid), len, most);
                 }
             }
-            self.refuse(id);
+            self.send_refusals(id);
         }
         let mut readable = std::mem::take(&mut self.inboxes.readable);
         for id in readable.drain(..) {
@@ -93,21 +93,21 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         self.inboxes.readable = readable;
     }
 
-    /// Tell senders that their message was too long. Those that have no room for that are told later.
-    fn refuse(&mut self, id: PointId) {
-        let (refused, size) = self.inboxes.take_refused(id);
-        for (from, len) in refused {
-            let told = self.door.try_request_vectored(from, TOO_LONG, &[len as u64, size as u64], &[]);
-            if told.is_err_and(|error| error.is_temporary())
+    /// Notify senders that their message was too long. Senders without room are notified later.
+    fn send_refusals(&mut self, id: PointId) {
+        let (refusals, size) = self.inboxes.take_refusals_to_send(id);
+        for (from, len) in refusals {
+            let sent = self.sender.try_request_vectored(from, TOO_LONG, &[len as u64, size as u64], &[]);
+            if sent.is_err_and(|error| error.is_temporary())
                 && let Some(inbox) = self.inboxes.get_mut(id)
             {
-                inbox.refused.push((from, len));
+                inbox.refusals_to_send.push((from, len));
                 note_sending(&mut self.sending, id);
             }
         }
     }
 
-    /// Connections ended, and a turn has handled nothing more: what they left incomplete goes.
+    /// Connections ended, and a turn has handled nothing more: drop their incomplete messages.
     #[cold]
     fn drop_incomplete(&mut self) {
         self.has_ended = false;
@@ -119,31 +119,31 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Long messages, refusals, redirected edges, endpoints that close.
+    /// Continue with long messages, refusals, redirected edges and closing endpoints.
     #[cold]
-    fn push_on(&mut self) {
+    fn continue_work(&mut self) {
         for id in std::mem::take(&mut self.sending) {
-            self.refuse(id);
-            let Dp { door, points, sending, .. } = self;
+            self.send_refusals(id);
+            let Dp { sender, points, sending, .. } = self;
             let Some(edge) = point_mut(points, id).and_then(|state| state.edge.as_mut()) else { continue };
             if let Target::Remote(to) = edge.target {
-                edge.push(to, door);
+                edge.push(to, sender);
             }
             if edge.is_sending() {
                 note_sending(sending, id);
             }
         }
-        let (door, mut done) = (&self.door, vec![]);
+        let (sender, mut done) = (&self.sender, vec![]);
         self.old_edges.retain_mut(|(id, edge)| {
             let Target::Remote(to) = edge.target else { return false };
-            edge.push(to, door);
-            let is_left = !edge.is_sending() && (door.is_accepted(to) || !door.is_open(to));
+            edge.push(to, sender);
+            let is_left = !edge.is_sending() && (sender.is_accepted(to) || !sender.is_open(to));
             if is_left {
                 done.push((*id, to));
             }
             !is_left
         });
-        door.flush();
+        sender.flush();
         for (id, to) in done {
             self.close_connection(id, to);
         }
@@ -154,7 +154,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         closing.into_iter().for_each(|(id, _)| self.remove(id));
     }
 
-    /// End a connection of this endpoint's.
+    /// Close a connection of this endpoint.
     pub(crate) fn close_connection(&mut self, id: PointId, connection: am_api::Connection) {
         if self.point(id).is_some()
             && let Some(endpoint) = self.set.member(id.index as usize)
@@ -163,8 +163,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Look for endpoints whose descriptor was closed: a part of [`prepare_wait`](Dp::prepare_wait), for a program that does not wait.
-    /// They go when what they wrote was accepted, or five seconds later.
+    /// Find endpoints whose descriptor was closed. [`prepare_wait`](Dp::prepare_wait) does this too; a program that never waits calls this.
+    /// Such an endpoint is closed when its messages were accepted, or after five seconds.
     pub fn look_for_hang_ups(&mut self) {
         for id in self.readiness.hang_ups() {
             if let Some(inbox) = self.inboxes.get(id) {
@@ -181,51 +181,51 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// The program has closed this endpoint's descriptor by its number. What was written still leaves, for up to five seconds.
+    /// The program has closed this endpoint's descriptor by its number. Its messages are still sent, for up to five seconds.
     pub fn note_closed(&mut self, point: Point) {
         self.begin_closing(point.id);
         point.forget();
     }
 
-    /// The bytes that make descriptors readable are still there, or again.
+    /// Make sure that each readable descriptor still has its byte: the program may have read it.
     fn renew_signals(&mut self) {
         let inboxes = &mut self.inboxes;
         self.watched.retain(|&id| inboxes.get_mut(id).is_some_and(|inbox| inbox.signal.renew()));
     }
 
-    /// A descriptor for a loop of the program's own, readable when there is something to do. Wait on it only after
-    /// [`prepare_wait`](Dp::prepare_wait).
+    /// A descriptor for a loop of the program's own. It becomes readable when there is work. Wait on it only after
+    /// [`prepare_wait`](Dp::prepare_wait) has returned `true`.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.readiness.as_fd()
     }
 
-    /// False: there is something to do, so [`poll`](Dp::poll) again. True: wait on the [descriptor](Dp::descriptor), and for no longer
-    /// than [`next_deadline`](Dp::next_deadline).
+    /// If this returns `false`, there is work: [`poll`](Dp::poll) again. If it returns `true`, wait on the [descriptor](Dp::descriptor), for
+    /// at most [`next_deadline`](Dp::next_deadline).
     ///
     /// # Errors
     /// The process has no descriptor left.
     pub fn prepare_wait(&mut self) -> io::Result<bool> {
-        if self.owes {
+        if self.needs_flush {
             self.flush();
         }
         self.look_for_hang_ups();
         self.renew_signals();
-        Ok(!self.has_ended && self.door.prepare_wait()?)
+        Ok(!self.has_ended && self.sender.prepare_wait()?)
     }
 
     /// The longest wait.
     pub fn next_deadline(&self) -> Duration {
-        // Acceptance makes no descriptor readable.
+        // An acknowledgement does not make the descriptor readable.
         let is_leaving = !(self.closing.is_empty() && self.old_edges.is_empty());
         let own = match (is_leaving, self.watched.is_empty()) {
             (true, _) => Duration::from_millis(1),
             (false, false) => RENEWAL,
             (false, true) => Duration::MAX,
         };
-        self.door.next_deadline().min(own)
+        self.sender.next_deadline().min(own)
     }
 
-    /// Poll, and sleep while there is nothing to do, until `wanted` returns true or the time is over. Returns whether it did.
+    /// Poll, and sleep while there is nothing to do, until `wanted` returns `true` or the time is over. Returns whether it did.
     pub fn wait_until(&mut self, timeout: Duration, mut wanted: impl FnMut(&mut Self) -> bool) -> bool {
         let start = Instant::now();
         loop {
@@ -246,7 +246,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
         }
     }
 
-    /// Close an endpoint when everything that it wrote has been accepted. Returns whether it was, in time.
+    /// Close an endpoint when all its messages have been accepted, or when the time is over. Returns whether all were accepted.
     pub fn finish(&mut self, point: Point, timeout: Duration) -> bool {
         let is_done = self.wait_until(timeout, |dp| dp.is_accepted(&point));
         self.close(point);

@@ -7,14 +7,15 @@ use crate::dp::{Dp, PointState, note_sending, point_mut};
 use crate::edge::{Left, Target};
 use crate::point::{Point, PointId};
 
-/// The most messages in a row that leave one by one. In a longer row, which is a stream, this many leave together: one doorbell for all.
+/// The first messages of a row each get their own doorbell, up to [`ALONE`]. In a longer row, which is a stream, [`TOGETHER`] messages share
+/// one.
 const ALONE: u32 = 16;
 const TOGETHER: u32 = 8;
 
 impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
-    /// Send a message along the endpoint's edge. It never waits: where the receiver has no room it is [`WriteError::Full`]. A message
-    /// longer than a frame is copied, and leaves with this call and later ones; until it has, the next is `Full`. Of more than 16
-    /// messages in a row, with no call between that polls, up to 7 leave with the next call of any kind.
+    /// Send a message along the endpoint's edge. This never waits: if the receiver has no room, it returns [`WriteError::Full`]. A message
+    /// longer than a frame is copied, and this call and later ones send it; until it is sent, the next write is `Full`. In a row of more
+    /// than 16 messages, without a call that polls, up to 7 wait for the next call of any kind.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -22,19 +23,19 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
     pub fn write(&mut self, point: &Point, message: &[u8]) -> Result<(), WriteError> {
         let mut is_second = false;
         loop {
-            let Dp { points, door, owes, streak, sending, inboxes, .. } = self;
+            let Dp { points, sender, needs_flush, streak, sending, inboxes, .. } = self;
             let state = point_mut(points, point.id).ok_or(WriteError::Closed)?;
             if message.is_empty() {
                 return Err(WriteError::Empty);
             }
             let Some(edge) = &mut state.edge else { return Err(WriteError::NotConnected) };
             let Target::Remote(to) = edge.target else { return self.write_local(point.id, message) };
-            match edge.write(to, door, message) {
+            match edge.write(to, sender, message) {
                 Ok(left) => {
                     *streak += 1;
-                    *owes = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
-                    if !*owes {
-                        door.flush();
+                    *needs_flush = *streak > ALONE && !streak.is_multiple_of(TOGETHER);
+                    if !*needs_flush {
+                        sender.flush();
                     }
                     if left == Left::Part {
                         note_sending(sending, point.id);
@@ -43,7 +44,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + 'static> Dp<M> {
                     state.traffic.bytes_written += message.len() as u64;
                     return Ok(());
                 }
-                // Its credit may be there.
+                // Poll once and try again, because credit may have arrived.
                 Err(WriteError::Full) if !is_second => is_second = true,
                 Err(error) => {
                     state.traffic.stalls += u64::from(error == WriteError::Full);

@@ -1,4 +1,4 @@
-//! The three calls.
+//! [`Fm`], with FM's three calls.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,44 +11,43 @@ use crate::links::{ENDPOINT, Links, PUMP};
 use crate::message::{Message, Returned};
 use crate::{Cluster, HandlerId, Rank, SendError};
 
-/// A node that speaks Fast Messages. `S` is the state that its handlers work
-/// on: whoever sends or extracts lends it.
+/// A node that speaks Fast Messages. `S` is the state that its handlers work on: the calls that send or extract borrow it.
 pub struct Fm<S> {
     node: Node,
     endpoint: Endpoint<S>,
     links: Rc<Links>,
 }
 
-/// Why there is no such node.
+/// Why an [`Fm`] could not be opened.
 #[derive(thiserror::Error)]
 pub enum FmError {
-    /// Its transport.
+    /// The node could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its endpoints.
+    /// An endpoint could not be created.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// A node with another name.
+    /// The node has another name than the list.
     #[error("the node is called `{node}`, but number {own} in the list is `{listed}`: open it under that name")]
     Name {
-        /// What it is called.
+        /// The node's name.
         node: String,
-        /// The number in the list.
+        /// Its number in the list.
         own: Rank,
-        /// The name there.
+        /// Its name in the list.
         listed: String,
     },
 }
 
 am_api::debug_as_display!(FmError);
 
-/// Not all nodes are there.
+/// Why not all nodes were met.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetError {
     /// These did not answer in time.
     #[error("nodes {0:?} do not answer: are they running, on this network, under the names in the list?")]
     Missing(Vec<usize>),
-    /// They cannot be talked to.
+    /// No connection with a node is possible.
     #[error(transparent)]
     Send(#[from] SendError),
 }
@@ -63,13 +62,13 @@ pub struct Unfinished(pub Vec<usize>);
 am_api::debug_as_display!(Unfinished);
 
 impl<S> Fm<S> {
-    /// A node of the cluster on a transport, under the name that the list says.
+    /// Open a node of the cluster on a transport, under its name in the list.
     pub fn open(cluster: Cluster, transport: Box<dyn Transport>) -> Result<Fm<S>, FmError> {
         let node = Node::open_on(cluster.own_name(), transport)?;
         Fm::on_node(node, cluster)
     }
 
-    /// The same on a node that is open: with settings of its own, or endpoints besides.
+    /// Use an open node, which may have its own settings and other endpoints.
     pub fn on_node(node: Node, cluster: Cluster) -> Result<Fm<S>, FmError> {
         if node.name() != cluster.own_name() {
             let (node, own, listed) = (node.name().to_owned(), cluster.own(), cluster.own_name().to_owned());
@@ -82,10 +81,10 @@ impl<S> Fm<S> {
         Ok(Fm { node, endpoint, links })
     }
 
-    /// Run this for messages that name `handler`. Messages for handlers that are not set
-    /// come back to their senders, and are counted (`no_handler`).
+    /// Run this for messages that name `handler`. Messages for handlers that are not set return to their senders, and are counted
+    /// (`no_handler`).
     pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_, S>) + 'static) {
-        // What arrives is a request or the answer to one: to FM they are the same.
+        // FM does not distinguish requests from replies, so the function is set for both.
         let run = Rc::new(RefCell::new(run));
         let (same, links) = (run.clone(), self.links.clone());
         self.endpoint.on_request(handler, move |state, Request { message, token }| {
@@ -95,8 +94,7 @@ impl<S> Fm<S> {
         self.endpoint.on_reply(handler, move |state, message| run_one(&links, &run, state, message, None));
     }
 
-    /// Run this for messages of ours that come back. Without it they are
-    /// counted (`returned`) and dropped. It may not send.
+    /// Run this for messages of this node that return. Without it they are counted (`returned`) and dropped. It cannot send.
     pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
         let links = self.links.clone();
         self.endpoint.on_returned(move |state, returned| {
@@ -105,29 +103,26 @@ impl<S> Fm<S> {
         });
     }
 
-    /// `FM_send_4`: send four words. Where the receiver has no room this
-    /// waits, however long it takes, and runs handlers meanwhile.
+    /// `FM_send_4`: send four words. If the receiver has no room, this waits, however long that takes, and runs handlers meanwhile.
     #[inline]
     pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(state, dest, handler, (&words, b""))
     }
 
-    /// `FM_send`: send bytes, at most what one frame carries. They may be
-    /// changed as soon as this returns. It waits as [`Fm::send_4`] does.
+    /// `FM_send`: send bytes, at most one frame. They may be changed as soon as this returns. It waits as [`Fm::send_4`] does.
     #[inline]
     pub fn send(&mut self, state: &mut S, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(state, dest, handler, (&[], bytes))
     }
 
-    /// `FM_extract`: take in what has arrived, and run the handlers of some of
-    /// it; at most 64, so that who extracts gets on with its work. Returns how many.
+    /// `FM_extract`: receive messages, and run the handlers of at most 64, so that the caller can continue with its own work. Returns how
+    /// many ran.
     #[inline]
     pub fn extract(&mut self, state: &mut S) -> usize {
         self.endpoint.poll(state)
     }
 
-    /// Extract until something has been handled or the time is over: spin,
-    /// yield, sleep meanwhile. Returns how many were handled.
+    /// Extract until a message has been handled or the time is over. Spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn extract_or_wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         self.endpoint.wait(state, timeout)
     }
@@ -147,7 +142,7 @@ impl<S> Fm<S> {
                 self.links.forget(&self.endpoint, to);
             }
             let error = SendError::of_request(error, dest);
-            // What has ended was an earlier connection: the node may be back.
+            // Only an earlier connection has ended. The node may have been restarted, so try a new one once.
             if !(is_earlier && matches!(error, SendError::Unreachable { .. })) {
                 return Err(error);
             }
@@ -157,8 +152,7 @@ impl<S> Fm<S> {
         Ok(())
     }
 
-    /// The most bytes that one message to this node carries; `None` while
-    /// there is no connection with it: the first message makes one.
+    /// The most bytes of one message to this node. `None` while there is no connection with it; the first message makes one.
     pub fn most(&self, dest: Rank) -> Option<usize> {
         if !self.links.has_link(dest) {
             return None;
@@ -167,50 +161,49 @@ impl<S> Fm<S> {
         self.endpoint.max_payload(to, 0)
     }
 
-    /// How long a handler may wait for room before it gets [`SendError::Stuck`]; 5 s
-    /// unless said otherwise.
+    /// Set how long a handler may wait for room before it gets [`SendError::Stuck`]. The default is 5 s.
     pub fn set_patience(&mut self, patience: Duration) {
         self.links.patience.set(patience);
     }
 
-    /// The nodes there are.
+    /// All nodes of the program.
     pub fn cluster(&self) -> &Cluster {
         &self.links.cluster
     }
 
-    /// What keeps the node from sending or receiving anything, as [`Node::health`].
+    /// Check whether the node can send and receive, as [`Node::health`].
     ///
     /// # Errors
-    /// Says what it is.
+    /// The problem.
     pub fn health(&self) -> Result<(), Problem> {
         self.node.health()
     }
 
-    /// The text of a failure that names a node, with what keeps this one from its peers, as [`Node::explain`].
+    /// The text of a failure that names a node, with the reason why this node does not reach its peers, as [`Node::explain`].
     pub fn explain(&self, failure: &dyn fmt::Display) -> String {
         self.node.explain(failure)
     }
 
-    /// Everything counted so far, in every layer.
+    /// The counters of all layers.
     pub fn counters(&self) -> Counters {
         self.node.counters()
     }
 
-    /// Wait until all nodes are there; handlers do not run. Not needed, but a
-    /// first send waits for its node no longer than a connection takes to be set up, and says that it is not there.
+    /// Wait until all nodes answer. Runs no handlers. This call is optional. Without it the first send to a node waits only for the set-up of
+    /// its connection, and fails if the node has not started by then.
     ///
     /// # Errors
-    /// [`MeetError::Missing`], with who is not there when the time is over.
+    /// [`MeetError::Missing`], with the nodes that have not answered when the time is over.
     pub fn meet(&mut self, timeout: Duration) -> Result<(), MeetError> {
         let missing = self.links.meet(&self.endpoint, timeout)?;
         if missing.is_empty() { Ok(()) } else { Err(MeetError::Missing(missing)) }
     }
 
-    /// Leave: wait until what was sent has been accepted, then close. Runs no handlers.
-    /// What has arrived and was not extracted is dropped. Dropping an `Fm` leaves without waiting.
+    /// Leave: wait until all sent messages have been accepted, then close. Runs no handlers. Messages that were not extracted are dropped.
+    /// Dropping an `Fm` leaves without waiting.
     ///
     /// # Errors
-    /// [`Unfinished`], when it takes longer.
+    /// [`Unfinished`], when the time is over.
     pub fn finish(self, timeout: Duration) -> Result<(), Unfinished> {
         let late = self.links.drain(&self.endpoint, timeout);
         if late.is_empty() { Ok(()) } else { Err(Unfinished(late)) }

@@ -22,33 +22,26 @@
 //!
 //! The rules, with the paper's section where it has them:
 //!
-//! - A destination is the number of a node (a [`Rank`] in a [`Cluster`], the same list
-//!   everywhere). A handler is the index of a function in the receiver's table:
-//!   functions have other addresses in other processes.
-//! - Handlers run in `extract`, and while a send outside of handlers waits for
-//!   room; nowhere else, never two at once. A handler may send to anybody (§3.1:
-//!   "there are no restrictions on the actions that can be performed by an handler"),
-//!   but not extract.
-//! - The bytes of a message stay until its handler returns (§3.1).
-//! - A send returns when its buffer can be used again; the message has left for
-//!   the network, or waits only for the handler that sent it to return.
-//! - Each message is handled once or comes back ([`Fm::on_returned`]). What a node sends to another outside of
-//!   handlers is handled there in the order in which it was sent (FM 1.0 promises none, §4.5).
-//! - A message is at most one frame (§5: "Larger messages will require segmentation"):
-//!   128 bytes in FM, here what [`Fm::most`] returns: 1488 to 1500 on common Ethernet.
-//!   A word has 64 bits here.
+//! - A destination is the number of a node: a [`Rank`] in a [`Cluster`], the same list everywhere. A handler is the index of a function
+//!   in the receiver's table, because functions have other addresses in other processes.
+//! - Handlers run in `extract`, and while a send outside of handlers waits for room; nowhere else, and never two at once. A handler may
+//!   send to any node (§3.1: "there are no restrictions on the actions that can be performed by an handler"), but not extract.
+//! - The bytes of a message stay valid until its handler returns (§3.1).
+//! - A send returns when its buffer can be used again. Then the message was sent, or, if a handler sent it, is sent when the handler
+//!   returns.
+//! - Each message is handled once or returns ([`Fm::on_returned`]). The messages that a node sends to another one outside of handlers are
+//!   handled in the order in which they were sent (FM 1.0 promises no order, §4.5).
+//! - A message is at most one frame (§5: "Larger messages will require segmentation"). That is 128 bytes in FM. Here [`Fm::most`] returns
+//!   it: 1488 to 1500 bytes on common Ethernet. A word has 64 bits here.
 //! - An `Fm` stays on the thread that opened its transport.
 //!
 //! # Deadlock
 //!
-//! A sender waits while the receiver has no room, and a receiver makes room by
-//! extracting. Nodes that extract whenever they have nothing else to do never
-//! block each other for ever, as long as **a handler sends at most one message, to
-//! the node that its own came from**, and the handler of that answer sends none. An answer has
-//! room set aside and never waits (Active Messages' discipline of request and reply).
-//! FM leaves everything else to the programmer (§3.1), and so do we. But a handler that
-//! has waited in vain for the time of [`Fm::set_patience`] gets [`SendError::Stuck`],
-//! which names the node that does not extract.
+//! A sender waits while the receiver has no room, and a receiver makes room by extracting. Nodes that extract whenever they have nothing
+//! else to do never block each other for ever, if **each handler sends at most one message, to the source of its own message**, and the
+//! handler of that answer sends none. An answer has room set aside and never waits (Active Messages' discipline of request and reply).
+//! FM leaves everything else to the programmer (§3.1), and so does this crate. But a handler that has waited longer than
+//! [`Fm::set_patience`] gets [`SendError::Stuck`], which names the node that does not extract.
 //!
 //! Read first: [`Fm`], then [`Message`]; from C, `bindings/fm/include/fm.h`.
 //!

@@ -1,4 +1,4 @@
-//! With whom this node talks: a connection for each node, made at first use; and why a message was not sent.
+//! The connections of this node: one for each peer, made at its first use. And the errors of a send.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -11,20 +11,19 @@ use am_api::{
 
 use crate::{Cluster, Rank};
 
-/// Where messages of FM arrive, on every node.
+/// The endpoint for FM's messages, on every node.
 pub(crate) const ENDPOINT: &str = "fm";
 
-/// Polled by handlers that wait: it turns the node's loop, and has no handlers
-/// itself, so that none runs within another.
+/// The endpoint that a waiting handler polls. It runs the node's loop, and has no handlers, so that none runs within another.
 pub(crate) const PUMP: &str = "fm-pump";
 
-/// How long a waiting handler lets the pump run before it looks again.
+/// How long a waiting handler polls the pump before it checks its patience.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Connections that are over, but of which messages may still wait to be handled.
+/// The most ended connections that are remembered, because their messages may still wait to be handled.
 const ENDED: usize = 256;
 
-/// Why a message was not sent. Nothing left, nothing is kept.
+/// Why a message was not sent. No part of it was sent or kept.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// No node has this number.
@@ -38,37 +37,37 @@ pub enum SendError {
     /// A message to oneself.
     #[error("node {0} is this one: call the function")]
     Own(Rank),
-    /// It does not fit into one frame.
+    /// The message does not fit into one frame.
     #[error("{size} bytes, but a message is one frame, here at most {most} bytes: send it in parts")]
     TooLarge {
         /// Bytes.
         size: usize,
-        /// The most that there may be.
+        /// The most bytes.
         most: usize,
     },
-    /// Nobody is there, or not any more.
+    /// The node does not answer, or has ended.
     #[error("node {dest}: {why}")]
     Unreachable {
-        /// The node that it was for.
+        /// The destination.
         dest: Rank,
-        /// What is known.
+        /// Why there is no open connection.
         why: NotOpen,
     },
     /// The node has another list of nodes.
     #[error("node {0} refuses us: its list of nodes is not the same as here, or it does not speak FM")]
     Stranger(Rank),
-    /// A handler waited for room, and none came.
+    /// A handler has waited for room longer than its patience.
     #[error(
         "a handler waited {waited:?} for node {dest}, which does not extract; is it in a handler too, and waits for us? \
          let handlers send one answer to where their message came from, and send all else outside of them"
     )]
     Stuck {
-        /// The node that it was for.
+        /// The destination.
         dest: Rank,
-        /// For how long.
+        /// How long the handler waited.
         waited: Duration,
     },
-    /// Too many connections.
+    /// This node has no free flow id.
     #[error("no flow id is left on this node: it has connections with too many nodes at once")]
     NoFlow,
 }
@@ -86,7 +85,7 @@ impl SendError {
         }
     }
 
-    /// Of a request that polling does not help.
+    /// The error of a request, if it is not temporary.
     pub(crate) fn of_request(error: RequestError, dest: Rank) -> SendError {
         let unreachable = |why| SendError::Unreachable { dest, why };
         match error {
@@ -95,7 +94,7 @@ impl SendError {
             RequestError::Refused(why) => unreachable(NotOpen::Refused(why)),
             RequestError::Dead(reason) => unreachable(NotOpen::Dead(reason)),
             RequestError::Connecting => unreachable(NotOpen::Connecting),
-            // The others are temporary, or cannot be: there are four words, and the node is there.
+            // The other errors are temporary, or do not occur: there are four words, and the node exists.
             _ => unreachable(NotOpen::Closed),
         }
     }
@@ -104,7 +103,7 @@ impl SendError {
         match error {
             ReplyError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
             ReplyError::Dead(reason) => SendError::Unreachable { dest, why: NotOpen::Dead(reason) },
-            // There are four words, and the node is there.
+            // Only `Closed` occurs: there are four words, and the node exists.
             ReplyError::Closed | ReplyError::NodeDropped | ReplyError::TooManyWords { .. } => {
                 SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Closed) }
             }
@@ -112,16 +111,15 @@ impl SendError {
     }
 }
 
-/// What sends inside and outside of handlers share. Borrowed for a look at a
-/// time, never while a handler runs.
+/// The state of sends, which those inside and outside of handlers share. No field is borrowed while a handler runs.
 pub(crate) struct Links {
     pub(crate) cluster: Cluster,
     pump: RefCell<Endpoint<()>>,
-    /// By number: whom we send to, over which connection.
+    /// The connection to each node, by number.
     to: RefCell<Vec<Option<Connection>>>,
-    /// Whose each connection is.
+    /// The node of each connection.
     whose: RefCell<HashMap<Connection, Rank>>,
-    /// What was last looked up there.
+    /// The last lookup in `whose`.
     last: Cell<Option<(Connection, Rank)>>,
     ended: RefCell<VecDeque<Connection>>,
     pub(crate) patience: Cell<Duration>,
@@ -140,7 +138,7 @@ impl Links {
         }
     }
 
-    /// The connection with a node; asked for if there is none.
+    /// The connection with a node. If there is none, ask for one.
     pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
         let known = self.to.borrow().get(dest.0).copied().flatten();
         known.map_or_else(|| self.connect(endpoint, dest), Ok)
@@ -165,7 +163,7 @@ impl Links {
         self.to.borrow().get(dest.0).is_some_and(Option::is_some)
     }
 
-    /// A connection is over: the next send asks for a new one.
+    /// A connection has ended: the next send asks for a new one.
     pub(crate) fn forget<S>(&self, endpoint: &Endpoint<S>, connection: Connection) {
         endpoint.close(connection);
         self.to.borrow_mut().iter_mut().filter(|link| **link == Some(connection)).for_each(|link| *link = None);
@@ -182,7 +180,7 @@ impl Links {
         }
     }
 
-    /// Whose connection this is; [`Rank::GONE`] where it came and went before it was heard of.
+    /// The node of this connection. [`Rank::GONE`] if it has left before this node learned its name.
     #[inline]
     pub(crate) fn whose<S>(&self, endpoint: &Endpoint<S>, connection: Connection) -> Rank {
         match self.last.get() {
@@ -217,8 +215,7 @@ impl Links {
         }
     }
 
-    /// Send from a handler: where there is no room, wait for it, and run no
-    /// other handler meanwhile.
+    /// Send from a handler. If there is no room, wait for it, and run no other handler meanwhile.
     pub(crate) fn send_and_wait<S>(
         &self,
         endpoint: &Endpoint<S>,
@@ -261,8 +258,8 @@ impl Links {
         Ok(())
     }
 
-    /// Wait until there are open connections with all nodes; run no handlers.
-    /// Returns the nodes that were not there when the time was over.
+    /// Wait until there are open connections with all nodes. Runs no handlers. Returns the nodes that had not answered when the time was
+    /// over.
     pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<usize>, SendError> {
         let start = Instant::now();
         loop {
@@ -285,8 +282,8 @@ impl Links {
         }
     }
 
-    /// Wait until everything sent has been accepted; run no handlers. Returns
-    /// the nodes that had not accepted when the time was over.
+    /// Wait until all sent messages have been accepted. Runs no handlers. Returns the nodes that had not accepted all when the time was
+    /// over.
     pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<usize> {
         let whose = self.whose.borrow();
         let under_way = || whose.iter().filter(|(connection, _)| !endpoint.is_accepted(**connection));

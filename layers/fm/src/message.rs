@@ -8,15 +8,15 @@ use derive_where::derive_where;
 use crate::links::Links;
 use crate::{Cluster, Rank, SendError};
 
-/// A message that has arrived. Its bytes stand where the NIC put them, as long
-/// as the handler runs (§3.1: "message buffers do not persist beyond the return of the handler").
+/// A message that has arrived. Its bytes are in the frame, and stay valid while the handler runs (§3.1: "message buffers do not persist
+/// beyond the return of the handler").
 #[derive_where(Debug)]
 pub struct Message<'a, S> {
     message: am_api::Message<'a, S>,
     #[derive_where(skip)]
     links: &'a Links,
     source: Rank,
-    /// The right to answer, on room set aside; used up by the first answer.
+    /// The right to answer, with room set aside. The first answer uses it up.
     #[derive_where(skip)]
     answer: Cell<Option<Token>>,
 }
@@ -27,8 +27,8 @@ impl<'a, S> Message<'a, S> {
         Message { message, links, source, answer: Cell::new(answer) }
     }
 
-    /// The node that sent it. [`Rank::GONE`] where that has left already, having come and gone
-    /// while a handler of this node waited: it was not heard of in time, and cannot be answered.
+    /// The node that sent it. [`Rank::GONE`] if that node connected and left while a handler of this node waited: its name is not known,
+    /// and it cannot be answered.
     #[inline]
     pub fn source(&self) -> Rank {
         self.source
@@ -40,34 +40,33 @@ impl<'a, S> Message<'a, S> {
         self.message.handler()
     }
 
-    /// The four words of a `send_4`; zeros of a `send`.
+    /// The four words of a `send_4`. Zeros for a `send`.
     #[inline]
     pub fn words(&self) -> [u64; 4] {
         [0, 1, 2, 3].map(|at| self.message.word(at))
     }
 
-    /// The bytes of a `send`; none of a `send_4`.
+    /// The bytes of a `send`. Empty for a `send_4`.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.message.payload()
     }
 
-    /// The nodes there are.
+    /// All nodes of the program.
     pub fn cluster(&self) -> &Cluster {
         &self.links.cluster
     }
 
-    /// Send four words, from within the handler. It leaves when the handler has returned.
+    /// Send four words, from within the handler. The message is sent when the handler has returned.
     ///
-    /// The first answer to [`source`](Message::source) has room set aside, unless this message
-    /// is such an answer itself. Other messages may have to wait for room; no handler
-    /// runs meanwhile. See [Deadlock](crate#deadlock).
+    /// The first answer to [`source`](Message::source) has room set aside, unless this message is such an answer itself. Other messages may
+    /// have to wait for room, and no handler runs meanwhile. See [Deadlock](crate#deadlock).
     #[inline]
     pub fn send_4(&self, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &words, b"")
     }
 
-    /// The same with bytes: at most what one frame carries.
+    /// As [`send_4`](Message::send_4), with bytes: at most one frame.
     #[inline]
     pub fn send(&self, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &[], bytes)
@@ -84,7 +83,7 @@ impl<'a, S> Message<'a, S> {
     }
 }
 
-/// A message of this node that came back, as it was sent.
+/// A message of this node that returned, as it was sent.
 #[derive_where(Clone, Copy, Debug)]
 pub struct Returned<'a, S> {
     pub(crate) returned: am_api::Returned<'a, S>,
@@ -92,12 +91,12 @@ pub struct Returned<'a, S> {
 }
 
 impl<'a, S> Returned<'a, S> {
-    /// The node that it was for.
+    /// The destination.
     pub fn dest(&self) -> Rank {
         self.dest
     }
 
-    /// Why it came back.
+    /// Why it returned.
     pub fn reason(&self) -> ReturnReason {
         self.returned.reason
     }
@@ -107,12 +106,12 @@ impl<'a, S> Returned<'a, S> {
         self.returned.message.handler()
     }
 
-    /// Its words; zeros of a `send`.
+    /// Its words. Zeros for a `send`.
     pub fn words(&self) -> [u64; 4] {
         [0, 1, 2, 3].map(|at| self.returned.message.word(at))
     }
 
-    /// Its bytes; none of a `send_4`.
+    /// Its bytes. Empty for a `send_4`.
     pub fn bytes(&self) -> &'a [u8] {
         self.returned.message.payload()
     }

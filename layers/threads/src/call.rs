@@ -18,14 +18,14 @@ use crate::words::Words;
 use crate::{CallError, Peer, SharedEndpoint};
 
 impl SharedEndpoint {
-    /// A request with one outcome within this time: an answer, or a [`CallError`]. It is sent at once, whether or not the future is
-    /// polled; if the future is dropped, the outcome is dropped, too.
+    /// A request with one outcome within this time: an answer, or a [`CallError`]. It is sent even if the future is not polled. If the
+    /// future is dropped, the outcome is dropped too.
     ///
-    /// The peer's handler replies to the same handler id, and repeats the first word that it gets; the words given here, at most 3,
+    /// The peer's handler replies to the same handler id, and repeats the first word that it gets. The words given here, at most 3,
     /// follow that word (as with [`Endpoint::try_call`](am_api::Endpoint::try_call)).
     ///
-    /// While the peer is not connected, or has no room, the call waits. With [`Reconnect::After`](crate::Reconnect::After) a call that
-    /// came back and was certainly not handled is sent again.
+    /// While the peer is not connected, or has no room, the call waits. With [`Reconnect::After`](crate::Reconnect::After), a call that
+    /// returned and was certainly not handled is sent again.
     pub fn call(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8], within: Duration) -> Call {
         let shared = self.shared().clone();
         match post(&shared, to, handler, words, payload, within) {
@@ -63,7 +63,7 @@ fn post(
     Ok(key)
 }
 
-/// A call on its way: a future of its outcome. Any executor can poll it; a thread without one can [`wait`](Call::wait).
+/// A call: the future of its outcome. Any executor can poll it. A thread without an executor can [`wait`](Call::wait).
 #[must_use = "the outcome of a call is in its future; drop it to cancel the call"]
 pub struct Call {
     shared: Arc<Shared>,
@@ -77,7 +77,7 @@ enum CallState {
 }
 
 impl Call {
-    /// Wait for the outcome, on a thread other than the node's.
+    /// Wait for the outcome. Not on the node's thread.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -116,7 +116,7 @@ impl Future for Call {
     type Output = Result<Answer, CallError>;
 
     /// # Panics
-    /// It has had its outcome.
+    /// If it has returned its outcome before.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let CallState::Posted(key) = self.state else {
             return match std::mem::replace(&mut self.state, CallState::Over) {
@@ -153,7 +153,7 @@ impl Future for Call {
 }
 
 impl Drop for Call {
-    /// Cancels the call. Its request may be handled all the same.
+    /// Cancels the call. The peer may still handle its request.
     fn drop(&mut self) {
         let CallState::Posted(key) = self.state else { return };
         let mut state = self.shared.lock();
@@ -161,13 +161,13 @@ impl Drop for Call {
         let Some(slot) = state.calls.get_mut(key) else { return };
         let waker = slot.waker.take();
         if matches!(slot.phase, Phase::Waiting) && !is_closed {
-            // The driver removes it: it may hold the key.
+            // The driver may have the key, so it removes the slot.
             slot.phase = Phase::Cancelled;
         } else {
             state.remove_call(key);
         }
         drop(state);
-        // The program's code, so without the lock.
+        // The drop of a waker runs code of the program, so drop it without the lock.
         drop(waker);
     }
 }
@@ -191,7 +191,7 @@ impl Answer {
         self.words.as_slice()
     }
 
-    /// The word at this place after the call's id, 0 where there is none.
+    /// The word with this index, counted after the call's id; 0 if there are fewer words.
     pub fn word(&self, at: usize) -> u64 {
         self.words().get(at).copied().unwrap_or_default()
     }
@@ -206,7 +206,7 @@ impl Deref for Answer {
 }
 
 impl Drop for Answer {
-    /// Its buffer serves the next call.
+    /// Keep its buffer for the next call.
     fn drop(&mut self) {
         self.shared.lock().recycle(std::mem::take(&mut self.payload));
     }

@@ -1,4 +1,5 @@
-//! The half of a shared endpoint that stays on the node's thread: it sends what other threads post, and hands them what arrives.
+//! The half of a shared endpoint that stays on the node's thread: it sends the messages that other threads post, and hands received ones to
+//! them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,18 +24,18 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Why an endpoint cannot be shared.
 #[derive(thiserror::Error)]
 pub enum ShareError {
-    /// The node gives none of this name.
+    /// The node cannot create an endpoint of this name.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// There is no waker.
+    /// The node cannot create a waker.
     #[error("no waker for the node's thread: {0}; raise the limit of open files")]
     Waker(#[from] io::Error),
 }
 
 am_api::debug_as_display!(ShareError);
 
-/// A new endpoint of this node, for several threads. The driver stays on this thread, which polls it; the endpoint may be cloned, and
-/// sent to others.
+/// Create an endpoint of this node for several threads. The driver stays on this thread, which polls it. The endpoint may be cloned, and
+/// sent to other threads.
 ///
 /// # Errors
 /// See [`ShareError`].
@@ -42,7 +43,7 @@ pub fn share(node: &Node, name: &str, handlers: Handlers) -> Result<(Driver, Sha
     share_with_tag(node, name, 0, handlers)
 }
 
-/// The same with a tag. Only endpoints that give the tag can connect to it.
+/// As [`share`], with a tag. Only endpoints that give the tag can connect to it.
 ///
 /// # Errors
 /// As for [`share`].
@@ -64,20 +65,20 @@ pub fn share_with_tag(
     Ok((driver, SharedEndpoint(alive)))
 }
 
-/// The half of a shared endpoint that stays on the node's thread. Nothing happens unless it is polled; dropped, it ends all calls with
+/// The half of a shared endpoint that stays on the node's thread. It works only while it is polled. Dropping it ends all calls with
 /// [`NodeDropped`](crate::CallError::NodeDropped).
 pub struct Driver {
     endpoint: Endpoint<Local>,
     local: Local,
     peers: Peers,
-    /// Taken from the handles; empty between two polls.
+    /// The posts that were taken from the handles. Empty between two polls.
     posts: VecDeque<Post>,
     handles: Weak<Alive>,
 }
 
 impl Driver {
-    /// Send what other threads have posted, receive, and hand them what has arrived. Returns how many messages and events that
-    /// were, in both directions.
+    /// Send the messages that other threads have posted, receive, and hand received messages to the threads. Returns how many messages and
+    /// events there were, in both directions.
     pub fn poll(&mut self) -> usize {
         let mut done = self.take_posts();
         done += self.pump();
@@ -89,7 +90,7 @@ impl Driver {
         done
     }
 
-    /// The same; if there is nothing to do, first wait until there is, for so long at most. Spins, yields and sleeps as the node does.
+    /// As [`poll`](Driver::poll). If there is nothing to do, first wait, at most for this time. Spins, yields and sleeps as the node does.
     pub fn wait(&mut self, timeout: Duration) -> usize {
         let done = self.poll();
         if done > 0 {
@@ -100,14 +101,14 @@ impl Driver {
         self.poll()
     }
 
-    /// Poll until every handle was dropped, and all that they posted has its outcome.
+    /// Poll until every handle was dropped, and all their posts have an outcome.
     pub fn run(&mut self) {
         while self.handles.strong_count() > 0 || self.is_busy() {
             self.wait(LONG);
         }
     }
 
-    /// Whether a message waits to be sent, a call for its outcome, or a token for its reply.
+    /// Whether a message waits to be sent, a call waits for its outcome, or a token waits for its reply.
     fn is_busy(&self) -> bool {
         let state = self.local.shared.lock();
         !state.posts.is_empty() || !self.peers.is_idle() || !self.local.calls.is_empty() || self.local.tokens.is_held()
@@ -121,8 +122,8 @@ impl Driver {
         self.endpoint.descriptor()
     }
 
-    /// For async executors: ready when the driver has to be [polled](Driver::poll). See [`Endpoint::poll_ready`] for `readable`. It
-    /// has to be polled also after [`Driver::next_deadline`].
+    /// For async executors: ready when the driver has to be [polled](Driver::poll). See [`Endpoint::poll_ready`] for `readable`. The driver
+    /// has to be polled at [`Driver::next_deadline`] too.
     ///
     /// # Errors
     /// As for [`Endpoint::poll_ready`].
@@ -134,17 +135,17 @@ impl Driver {
         self.endpoint.poll_ready(cx, readable).map_ok(|_| ())
     }
 
-    /// When to poll even if nothing is ready: calls that were not sent have deadlines, and connections pauses.
+    /// When to poll even if nothing is ready: at the deadline of a call that was not sent, or at the end of a connection's pause.
     pub fn next_deadline(&self) -> Instant {
         self.peers.next_due()
     }
 
-    /// Makes tokens for other threads from those of this node's handlers, of any endpoint.
+    /// Converts tokens of this node's handlers, of any endpoint, to tokens for other threads.
     pub fn tokens(&self) -> Tokens {
         self.local.tokens.clone()
     }
 
-    /// What the handles have posted.
+    /// Handle the posts of the handles. Returns how many there were.
     fn take_posts(&mut self) -> usize {
         let Driver { endpoint, local, peers, posts, .. } = self;
         mem::swap(&mut local.shared.lock().posts, posts);
@@ -163,12 +164,12 @@ impl Driver {
         count
     }
 
-    /// Send what can be sent now.
+    /// Send the messages that can be sent now.
     fn pump(&mut self) -> usize {
         self.peers.pump(&mut self.endpoint, &mut self.local)
     }
 
-    /// After a poll: what has arrived goes to the other threads.
+    /// After a poll, hand received messages and events to the other threads.
     fn hand_over(&mut self) {
         let Driver { local, peers, handles, .. } = self;
         let now = Instant::now();
@@ -179,7 +180,7 @@ impl Driver {
             peers.send_again(peer, key, error, local);
         }
         if handles.strong_count() == 0 {
-            // No thread will take these. Requests stay without a reply.
+            // No thread will take these. Dropping a request declines its reply.
             local.arrived.clear();
             local.inbox.clear();
         } else if !local.arrived.is_empty() {
@@ -197,7 +198,7 @@ fn reply(local: &mut Local, key: slotmap::DefaultKey, body: Body) {
         Err(error) => {
             let to = local.peer_of(from);
             let why = CallError::NotSent(as_request_error(error));
-            local.hand_back(SharedReturned { to, class: Class::Reply, handler, words, payload, why });
+            local.return_message(SharedReturned { to, class: Class::Reply, handler, words, payload, why });
         }
     }
 }

@@ -19,16 +19,16 @@ const BUDGET: usize = 64;
 ///
 /// | | |
 /// | --- | --- |
-/// | [`try_request`](Self::try_request), [`request`](Self::request) | a message; what is not delivered goes to [`on_returned`](crate::Handlers::on_returned) |
+/// | [`try_request`](Self::try_request), [`request`](Self::request) | a message; if it is not delivered, [`on_returned`](crate::Handlers::on_returned) gets it |
 /// | [`call`](Self::call) | a message with one outcome, which is a future |
 /// | [`poll`](Self::poll), [`wait`](Self::wait) | run handlers, on this thread |
 ///
-/// A thread's requests to one peer leave in the order in which it posts them. Messages are handed to the threads in the order in which
-/// they arrive; handlers of two threads run at the same time.
+/// A thread's requests to one peer are sent in the order in which it posts them. The threads take messages in the order in which they
+/// arrive. Handlers on two threads may run at the same time.
 #[derive(Clone)]
 pub struct SharedEndpoint(pub(crate) Arc<Alive>);
 
-/// There are handles as long as this lives.
+/// Shared by all handles. Its drop means that the last handle was dropped.
 pub(crate) struct Alive {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: Arc<Inbox>,
@@ -45,15 +45,15 @@ impl SharedEndpoint {
         &self.0.shared
     }
 
-    /// Connect to an endpoint of a node. What is sent before the connection is open waits for it.
+    /// Connect to an endpoint of a node. Messages that are sent before the connection is open wait for it.
     ///
     /// # Errors
-    /// A name is invalid, or the driver was dropped. All else is said by what is sent.
+    /// A name is invalid, or the driver was dropped. Other errors are those of the messages that are sent.
     pub fn connect(&self, node: &str, endpoint: &str, reconnect: Reconnect) -> Result<Peer, ConnectError> {
         self.connect_with_tag(node, endpoint, 0, reconnect)
     }
 
-    /// The same with an endpoint that has a tag.
+    /// As [`connect`](SharedEndpoint::connect), with an endpoint that has a tag.
     ///
     /// # Errors
     /// As for [`SharedEndpoint::connect`].
@@ -76,7 +76,7 @@ impl SharedEndpoint {
         Ok(peer)
     }
 
-    /// End the connection with this peer. What waits for it fails, and so does what is sent to it later.
+    /// Close the connection with this peer. Messages that wait for it fail, and so do later ones.
     pub fn close(&self, peer: Peer) {
         let state = self.shared().lock();
         if !state.is_closed {
@@ -84,11 +84,11 @@ impl SharedEndpoint {
         }
     }
 
-    /// Post a request: at the peer, its function for `handler` runs with these words (at most 4) and this payload. The node's thread
+    /// Post a request: at the peer, the request handler `handler` runs with these words (at most 4) and this payload. The node's thread
     /// sends it. If that fails, or it is not delivered, [`on_returned`](crate::Handlers::on_returned) gets it.
     ///
     /// # Errors
-    /// [`QueueFull`](RequestError::QueueFull) if too many requests wait for the node's thread or for room at their receivers, or came back
+    /// [`QueueFull`](RequestError::QueueFull) if too many requests wait for the node's thread or for room at their receivers, or have returned
     /// and wait for [`on_returned`](crate::Handlers::on_returned); [`TooManyWords`](RequestError::TooManyWords), [`NodeDropped`](RequestError::NodeDropped).
     pub fn try_request(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         let words = words_of(words)?;
@@ -100,11 +100,11 @@ impl SharedEndpoint {
         Ok(())
     }
 
-    /// [`try_request`](SharedEndpoint::try_request) that waits until there is room in the queue. On the node's own thread it does not
-    /// wait, because that thread makes the room.
+    /// As [`try_request`](SharedEndpoint::try_request), but waits until there is room in the queue. On the node's own thread it does not
+    /// wait, because only that thread makes room.
     ///
     /// # Errors
-    /// Those of [`SharedEndpoint::try_request`]; on other threads all but [`QueueFull`](RequestError::QueueFull).
+    /// Those of [`SharedEndpoint::try_request`]; [`QueueFull`](RequestError::QueueFull) only on the node's thread.
     pub fn request(&self, to: Peer, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         loop {
             match self.try_request(to, handler, words, payload) {
@@ -118,7 +118,7 @@ impl SharedEndpoint {
         }
     }
 
-    /// Run the handlers of what has arrived, on this thread, without waiting. Returns how many ran.
+    /// Run the handlers of received messages and events, on this thread, without waiting. Returns how many ran.
     pub fn poll(&self) -> usize {
         let next = || self.0.inbox.pop();
         (0..BUDGET).map_while(|_| next()).map(|item| self.run(item)).count()
@@ -131,8 +131,8 @@ impl SharedEndpoint {
         self.0.inbox.handlers.run(item);
     }
 
-    /// The same, but wait until something arrives, for so long at most. Of several threads that wait, one is woken for each message.
-    /// Returns 0 also if the driver was dropped.
+    /// Wait for a message or an event, at most for this time, and run its handler. Each one wakes one of the waiting threads. Returns how
+    /// many handlers ran: 0 if the time is over, or the driver was dropped.
     pub fn wait(&self, timeout: Duration) -> usize {
         match self.0.inbox.wait(timeout) {
             Some(item) => {
@@ -143,7 +143,7 @@ impl SharedEndpoint {
         }
     }
 
-    /// Whether the driver was dropped: nothing arrives any more.
+    /// Whether the driver was dropped, so that nothing arrives any more.
     pub fn is_closed(&self) -> bool {
         self.shared().lock().is_closed
     }

@@ -1,4 +1,4 @@
-//! What has arrived for a shared endpoint, and the handlers that its threads run for it.
+//! The received messages and events of a shared endpoint, and the handlers that its threads run for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +17,8 @@ type OnMessage = Box<dyn Fn(SharedMessage) + Send + Sync>;
 type OnReturned = Box<dyn Fn(SharedReturned) + Send + Sync>;
 type OnConnection = Box<dyn Fn(SharedConnectionEvent) + Send + Sync>;
 
-/// The handlers of a shared endpoint. Several threads run them, also the same one at once: what they change needs a lock or atomics.
+/// The handlers of a shared endpoint. Several threads may run one handler at the same time, so state that a handler changes needs a lock or
+/// atomics.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,7 +45,7 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    /// None yet: enough for an endpoint that only [calls](crate::SharedEndpoint::call).
+    /// No handlers. This is enough for an endpoint that only [calls](crate::SharedEndpoint::call).
     pub fn new() -> Handlers {
         Handlers::default()
     }
@@ -63,7 +64,7 @@ impl Handlers {
         self
     }
 
-    /// Run this for requests and replies that could not be sent or delivered; calls have their outcome instead.
+    /// Run this for requests and replies that could not be sent or delivered. A call has its outcome instead.
     pub fn on_returned(mut self, run: impl Fn(SharedReturned) + Send + Sync + 'static) -> Handlers {
         self.returned = Some(Box::new(run));
         self
@@ -114,8 +115,7 @@ impl fmt::Debug for Handlers {
     }
 }
 
-/// A message for a thread of a shared endpoint, in the memory where it arrived. It derefs to its payload. Its sender's credit returns
-/// when it is dropped.
+/// A message for a thread of a shared endpoint, in its frame. It derefs to its payload. Dropping it releases its credit.
 #[derive(Debug)]
 pub struct SharedMessage {
     pub(crate) message: OwnedMessage,
@@ -128,7 +128,7 @@ impl SharedMessage {
         self.message.words()
     }
 
-    /// The word argument at this place, 0 where the message has none there.
+    /// The word argument with this index; 0 if the message has fewer words.
     pub fn word(&self, at: usize) -> u64 {
         self.message.word(at)
     }
@@ -138,7 +138,7 @@ impl SharedMessage {
         self.message.handler()
     }
 
-    /// Its sender. Requests may be sent there.
+    /// Its sender. Requests may be sent to it.
     pub fn from(&self) -> Peer {
         self.from
     }
@@ -157,14 +157,14 @@ impl Deref for SharedMessage {
 pub struct SharedRequest {
     /// The message.
     pub message: SharedMessage,
-    /// The right to reply, from any thread. Dropped, the request stays without a reply.
+    /// The right to reply, from any thread. Dropping it declines the reply.
     pub token: SendToken,
 }
 
-/// A message that was not sent, or came back, as it was given.
+/// A message that was not sent, or returned.
 #[derive(Clone, Debug)]
 pub struct SharedReturned {
-    /// Where it should have gone.
+    /// Its destination.
     pub to: Peer,
     /// Request or reply.
     pub class: Class,
@@ -173,7 +173,7 @@ pub struct SharedReturned {
     pub(crate) words: Words,
     /// Its payload.
     pub payload: Vec<u8>,
-    /// Why it is here: it was not sent, there is no connection, or it came back.
+    /// Why it was not sent, or why it returned.
     pub why: CallError,
 }
 
@@ -203,26 +203,26 @@ pub(crate) enum Item {
     Connection(SharedConnectionEvent),
 }
 
-/// What waits for a thread, and what the thread runs for it.
+/// The items that wait for a thread, and the handlers that the thread runs for them.
 pub(crate) struct Inbox {
     pub(crate) handlers: Handlers,
     queue: Mutex<Queue>,
     arrived: Condvar,
 }
 
-/// At this number of items, a connection that came and went while no thread looked is forgotten.
+/// In a queue of this length, the events of a connection that opened and ended before a thread took them cancel each other.
 const MAX_UNSEEN: usize = 4096;
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// Threads that wait.
+    /// The number of waiting threads.
     waiting: usize,
     is_closed: bool,
 }
 
 impl Queue {
-    /// Messages hold credits, so they are bounded. Peers can connect and go as often as they like.
+    /// Queue an item. Credits bound the messages, but peers can connect and leave without limit, so their events are combined.
     fn push(&mut self, item: Item) {
         if self.items.len() >= MAX_UNSEEN
             && let Item::Connection(SharedConnectionEvent { peer, change: ConnectionChange::Ended(_), .. }) = &item
@@ -246,7 +246,7 @@ impl Inbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Put these in, and wake as many threads as have something to do then.
+    /// Queue these items, and wake one waiting thread for each.
     pub(crate) fn append(&self, items: &mut Vec<Item>) {
         let count = items.len();
         let mut queue = self.lock();
@@ -256,12 +256,12 @@ impl Inbox {
         (0..count.min(waiting)).for_each(|_| self.arrived.notify_one());
     }
 
-    /// The oldest, if there is one.
+    /// The oldest item, if there is one.
     pub(crate) fn pop(&self) -> Option<Item> {
         self.lock().items.pop_front()
     }
 
-    /// The oldest. Waits for one, until the time is over or the driver is dropped.
+    /// The oldest item. Waits for one, until the time is over or the driver is dropped.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<Item> {
         let until = Instant::now().checked_add(timeout);
         let mut queue = self.lock();
@@ -279,10 +279,10 @@ impl Inbox {
         }
     }
 
-    /// No thread will take what is here.
+    /// Drop all items, because no thread will take them.
     pub(crate) fn clear(&self) {
         let items = mem::take(&mut self.lock().items);
-        // Without the lock: tokens among them tell the driver.
+        // Drop them without the lock, because the drop of a token posts to the driver.
         drop(items);
     }
 

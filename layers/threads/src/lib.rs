@@ -1,5 +1,5 @@
-//! **Active messages for several threads.** A node stays on one thread, its driver's. Other threads call, send, reply, and run
-//! handlers through handles that they share.
+//! **Active messages for several threads.** A node stays on one thread, that of its driver. Other threads call, send, reply and run
+//! handlers through handles.
 //!
 //! ```text
 //!   any thread                                        the node's thread
@@ -19,19 +19,19 @@
 //! | a reply from any thread, also for a sequential endpoint | [`SendToken`], [`Tokens`] |
 //! | connections that are opened again | [`Reconnect`] |
 //!
-//! A program that needs none of this pays nothing for it: this crate uses the public interface of `am-api` only. Handlers that shall stay
-//! on the node's thread belong to an [`am_api::Endpoint`] beside the shared one.
+//! This crate uses only the public interface of `am-api`, so it adds no cost to programs without it. For handlers that must stay on the
+//! node's thread, use an [`am_api::Endpoint`] beside the shared one.
 //!
 //! # Outcomes
 //!
-//! Each call has one: an answer or a [`CallError`]. A call that is dropped is cancelled. If the driver is dropped, every call ends with
-//! [`CallError::NodeDropped`] and every wait ends. Requests without an outcome of their own come back to
-//! [`Handlers::on_returned`], unless the driver is dropped first.
+//! Each call has one outcome: an answer or a [`CallError`]. Dropping a call cancels it. If the driver is dropped, every call ends with
+//! [`CallError::NodeDropped`], and every wait ends. Undelivered requests return to [`Handlers::on_returned`], unless the driver is
+//! dropped first.
 //!
 //! # Memory
 //!
-//! Calls and requests use buffers that earlier ones have left, so 1,000 outstanding calls allocate nothing once as many have been
-//! outstanding before. A message that arrives stays in the memory where it arrived until its handler has run.
+//! Calls and requests reuse the buffers of earlier ones, so 1,000 outstanding calls allocate nothing if 1,000 were outstanding before. A
+//! received message stays in its frame until its handler has run.
 //!
 //! Read first: [`share`], then [`SharedEndpoint`]. Examples: `pool.rs` (four threads on one endpoint), `tokio_clients.rs` (1,000
 //! connections on one thread).

@@ -1,4 +1,4 @@
-//! What the handlers of the driver's endpoint work on: they note what has arrived, and the driver passes it on after its poll.
+//! The state of the handlers of the driver's endpoint. They record received messages, and the driver hands these over after its poll.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub(crate) struct Local {
     /// Calls that were sent.
     pub(crate) calls: HashMap<CallId, (DefaultKey, Peer)>,
     pub(crate) peers: HashMap<Connection, Peer>,
-    /// For the inbox.
+    /// Items for the inbox.
     pub(crate) arrived: Vec<Item>,
-    /// Of calls that have their outcome.
+    /// The wakers of calls that have their outcome.
     pub(crate) wakers: Vec<Waker>,
-    /// Calls that came back, certainly not handled.
+    /// Calls that returned and were certainly not handled.
     pub(crate) unhandled: Vec<(DefaultKey, Peer, CallError)>,
     /// Connections that failed or ended.
     pub(crate) ended: Vec<(Connection, ConnectionChange)>,
@@ -40,7 +40,7 @@ impl Local {
         Local { shared, inbox, tokens, calls, peers, arrived, wakers, unhandled, ended }
     }
 
-    /// The peer of a connection; a new one if it is a peer's connection that no handle knows yet.
+    /// The peer of a connection. If no handle knows it yet, because the peer has connected, make a new one.
     pub(crate) fn peer_of(&mut self, connection: Connection) -> Peer {
         *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(())))
     }
@@ -52,7 +52,7 @@ impl Local {
     fn on_returned(&mut self, returned: &Returned<'_, Local>) {
         let Returned { message, reason, fate } = *returned;
         let to = self.peer_of(returned.to());
-        self.hand_back(SharedReturned {
+        self.return_message(SharedReturned {
             to,
             class: returned.class(),
             handler: message.handler(),
@@ -62,9 +62,9 @@ impl Local {
         });
     }
 
-    /// A message was not sent, or came back. Until a thread takes it, it counts among the requests that wait. Without a handler for it
-    /// no thread would.
-    pub(crate) fn hand_back(&mut self, returned: SharedReturned) {
+    /// A message was not sent, or returned. It counts as a queued request until a thread takes it. If there is no handler for returned
+    /// messages, it is dropped, because no thread would take it.
+    pub(crate) fn return_message(&mut self, returned: SharedReturned) {
         if self.inbox.handlers.returned.is_some() {
             self.shared.lock().queued += 1;
             self.arrived.push(Item::Returned(returned));
@@ -94,7 +94,7 @@ impl Local {
             Err(am_api::CallError::Returned(returned)) => {
                 let Returned { reason, fate, .. } = returned;
                 let error = CallError::Returned { reason, fate };
-                // With the next connection it may be otherwise, but the handler is then missing as before, and the tag another.
+                // The next connection may deliver it, except if the handler is missing or the tag differs: those would not change.
                 if fate == Fate::NotDelivered && !matches!(reason, ReturnReason::NoHandler | ReturnReason::Tag) {
                     return self.unhandled.push((key, peer, error));
                 }
@@ -123,7 +123,7 @@ impl Local {
     }
 }
 
-/// The handlers of the driver's endpoint: those that the shared endpoint has, and its own.
+/// Set the handlers of the driver's endpoint: for all messages that the shared endpoint has handlers for, and for events.
 pub(crate) fn set_handlers(endpoint: &mut Endpoint<Local>, handlers: &Handlers) {
     for &(handler, _) in &handlers.requests {
         endpoint.on_request(handler, |local, request| {

@@ -1,4 +1,4 @@
-//! The driver's connections, and what waits to be sent on them.
+//! The driver's connections, and the messages that wait to be sent on them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,18 +13,18 @@ use crate::local::Local;
 use crate::shared::{Body, CallSlot, Phase, after};
 use crate::{CallError, Peer, Reconnect};
 
-/// Without anything due.
+/// The time until the next deadline, if there is none.
 const NOT_SOON: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Peers {
     records: SecondaryMap<DefaultKey, Record>,
-    /// Those with something to send.
+    /// Peers with messages to send.
     busy: Vec<Peer>,
-    /// Those that a pump visits; empty between two.
+    /// The peers that a pump visits. Empty between two pumps.
     visited: Vec<Peer>,
-    /// When to look at what waits even if no event has come.
+    /// When to check waiting messages even if no event arrives.
     due: Option<Instant>,
-    /// The handlers whose outcomes come here.
+    /// Handlers for whose outcomes a function is set.
     calls: [bool; 256],
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Peers {
 struct Record {
     link: Link,
     reconnect: Reconnect,
-    /// It will not be connected to again.
+    /// Why the peer is not connected again.
     failed: Option<CallError>,
     queue: VecDeque<Queued>,
 }
@@ -70,7 +70,7 @@ impl Peers {
         self.records.insert(peer.0, record);
     }
 
-    /// The connection and what waits for it end.
+    /// Close the connection. Messages that wait for it fail.
     pub(crate) fn close(&mut self, peer: Peer, endpoint: &Endpoint<Local>, local: &mut Local) {
         let connection = local.peers.iter().find(|(_, of)| **of == peer).map(|(connection, _)| *connection);
         if let Some(connection) = connection {
@@ -104,21 +104,21 @@ impl Peers {
             return local.fail(peer, queued, CallError::NotSent(RequestError::Closed));
         };
         if record.link.node().is_none() && record.link.connection().is_none() {
-            // A peer that connected to this endpoint.
+            // The peer has connected to this endpoint.
             let found = local.peers.iter().find(|(_, of)| **of == peer);
             found.into_iter().for_each(|(connection, _)| record.link.adopt(*connection));
         }
         if record.queue.is_empty() {
             self.busy.push(peer);
         } else if record.queue.len() == record.queue.capacity() {
-            // Nothing else removes cancelled calls while the peer is away.
+            // Remove cancelled calls here, because nothing else does while the peer is not connected.
             record.queue.retain(|queued| !local.is_cancelled(queued));
             record.queue.reserve(record.queue.len() + 1);
         }
         record.queue.push_back(queued);
     }
 
-    /// A call came back, and no handler had it.
+    /// A call returned, and no handler ran for it. Send it again if the peer may be connected again.
     pub(crate) fn send_again(&mut self, peer: Peer, key: DefaultKey, error: CallError, local: &mut Local) {
         let may = self.records.get(peer.0).is_some_and(|record| record.reconnect != Reconnect::Never);
         if may {
@@ -128,7 +128,7 @@ impl Peers {
         local.wakers.extend(waker);
     }
 
-    /// A connection failed or ended, and not by this side.
+    /// A connection failed or ended. This side did not close it.
     pub(crate) fn on_ended(
         &mut self,
         connection: Connection,
@@ -155,7 +155,7 @@ impl Peers {
         }
     }
 
-    /// Send what can be sent. Returns how many messages that were.
+    /// Send the messages that can be sent now. Returns how many.
     pub(crate) fn pump(&mut self, endpoint: &mut Endpoint<Local>, local: &mut Local) -> usize {
         if self.busy.is_empty() {
             return 0;
@@ -200,12 +200,12 @@ impl Peers {
             }
             sent += 1;
         }
-        self.put_back(peer, queue);
+        self.requeue(peer, queue);
         sent
     }
 
-    /// What could not be sent waits, for an event, its deadline or the end of a pause.
-    fn put_back(&mut self, peer: Peer, queue: VecDeque<Queued>) {
+    /// Messages that could not be sent wait for an event, a deadline or the end of a pause.
+    fn requeue(&mut self, peer: Peer, queue: VecDeque<Queued>) {
         let Some(record) = self.records.get_mut(peer.0) else { return };
         record.queue = queue;
         if record.queue.is_empty() {
@@ -219,7 +219,7 @@ impl Peers {
         self.busy.push(peer);
     }
 
-    /// Send this. Returns it if it has to wait.
+    /// Send a queued message. Returns it if it has to wait.
     fn send(
         &mut self,
         (peer, connection): (Peer, Connection),
@@ -235,7 +235,7 @@ impl Peers {
             Queued::Call(key, _) => self.send_call(*key, (peer, connection), now, endpoint, local),
         };
         match result {
-            Ok(()) => local.is_sent(queued),
+            Ok(()) => local.on_sent(queued),
             Err(RequestError::Dead(_) | RequestError::Refused(_)) => return Some(queued),
             Err(error) if error.is_temporary() => return Some(queued),
             Err(error) => local.fail(peer, queued, error.into()),
@@ -265,7 +265,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Outcomes of calls to this handler come here.
+    /// Set a function for the outcomes of calls to this handler.
     fn listen(&mut self, handler: HandlerId, endpoint: &mut Endpoint<Local>) {
         if !mem::replace(&mut self.calls[handler.0 as usize], true) {
             endpoint.on_outcome(handler, Local::on_outcome);
@@ -274,7 +274,7 @@ impl Peers {
 }
 
 impl Record {
-    /// The connection to send on, opened again if it may be.
+    /// The connection to send on. If there is none, open it again, unless the peer has failed or is in a pause.
     fn connection_now(
         &mut self,
         peer: Peer,
@@ -296,7 +296,7 @@ impl Record {
 }
 
 impl Local {
-    /// Whether the time of a call is over, or nobody waits for it. If so, it has its outcome.
+    /// Whether the deadline of a call has passed. If so, it gets its outcome.
     fn is_over(&mut self, queued: &Queued, now: Instant) -> bool {
         let Queued::Call(key, due) = queued else { return false };
         let mut state = self.shared.lock();
@@ -309,7 +309,7 @@ impl Local {
         is_over
     }
 
-    /// Whether nobody waits for a call any more. If so, it is forgotten.
+    /// Whether a call was cancelled. If so, it is forgotten.
     fn is_cancelled(&mut self, queued: &Queued) -> bool {
         let Queued::Call(key, _) = queued else { return false };
         let mut state = self.shared.lock();
@@ -320,20 +320,20 @@ impl Local {
         is_cancelled
     }
 
-    /// This has left.
-    fn is_sent(&mut self, queued: Queued) {
+    /// A message was sent.
+    fn on_sent(&mut self, queued: Queued) {
         if let Queued::Request(body) = queued {
             self.shared.lock().recycle(body.payload);
             self.shared.leave_queue();
         }
     }
 
-    /// This will not leave.
+    /// A message will not be sent: return the request, or end the call.
     fn fail(&mut self, peer: Peer, queued: Queued, why: CallError) {
         match queued {
             Queued::Request(Body { handler, words, payload }) => {
                 let returned = SharedReturned { to: peer, class: Class::Request, handler, words, payload, why };
-                self.hand_back(returned);
+                self.return_message(returned);
                 self.shared.leave_queue();
             }
             Queued::Call(key, _) => {

@@ -1,5 +1,5 @@
-//! What the handles and the driver share: messages to send, calls that wait, and free buffers. All of it is behind one lock, which
-//! nobody holds while a handler runs.
+//! The state that the handles and the driver share: messages to send, waiting calls, and free buffers. One lock protects it, which no
+//! thread has while it runs a handler.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use slotmap::{DefaultKey, SlotMap};
 use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
-/// The most requests that wait for the node's thread, for room at their receivers, or, having come back, for a thread that takes them.
+/// The most requests that wait for the node's thread or for room at their receivers, and the most returned requests that wait for a thread.
 pub(crate) const MAX_QUEUED: usize = 4096;
 
-/// Longer than any program runs: a deadline that no clock can show is this far.
+/// The longest time to a deadline, because `Instant` cannot represent every later time. It is longer than any program runs.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A deadline.
+/// The deadline after this time.
 pub(crate) fn after(now: Instant, time: Duration) -> Instant {
     now + time.min(FOREVER)
 }
@@ -30,28 +30,28 @@ pub(crate) struct Shared {
     /// The node's thread.
     pub(crate) thread: ThreadId,
     state: Mutex<State>,
-    /// Requests have left the queue.
+    /// Notified when requests leave the queue.
     pub(crate) room: Condvar,
-    /// Handler ids that calls cannot have.
+    /// Handler ids of replies. Calls cannot use them.
     pub(crate) reply_handlers: Vec<HandlerId>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// For the driver, which takes all at once.
+    /// Posts for the driver, which takes all of them at once.
     pub(crate) posts: VecDeque<Post>,
-    /// Requests in `posts`, those that the driver has taken and not sent, and messages that came back and that no thread has taken.
+    /// The number of requests that were not sent yet, and of returned messages that no thread has taken.
     pub(crate) queued: usize,
     pub(crate) calls: SlotMap<DefaultKey, CallSlot>,
-    /// The keys of peers. All else about them is the driver's.
+    /// The keys of peers. The driver has the rest of their state.
     pub(crate) peers: SlotMap<DefaultKey, ()>,
-    /// Buffers that kept their memory.
+    /// Empty buffers, to be used again.
     pub(crate) spare: Vec<Vec<u8>>,
     /// The driver was dropped.
     pub(crate) is_closed: bool,
 }
 
-/// What a handle asks of the driver.
+/// A request of a handle to the driver.
 pub(crate) enum Post {
     Connect {
         peer: Peer,
@@ -77,18 +77,18 @@ pub(crate) struct CallSlot {
     pub(crate) phase: Phase,
     pub(crate) handler: HandlerId,
     pub(crate) words: Words,
-    /// Of the request; once there is one, of the answer.
+    /// The payload of the request. Once there is an answer, the payload of the answer.
     pub(crate) payload: Vec<u8>,
     pub(crate) due: Instant,
-    /// Who waits for the outcome.
+    /// The waker of the task that waits for the outcome.
     pub(crate) waker: Option<Waker>,
 }
 
 pub(crate) enum Phase {
     Waiting,
-    /// The outcome: the answer's words, and its payload in the slot.
+    /// The outcome. An answer's words are here, and its payload is in the slot.
     Done(Result<Words, CallError>),
-    /// Nobody waits.
+    /// The call was dropped.
     Cancelled,
 }
 
@@ -100,18 +100,18 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held, other than for lack of memory.
+        // No code panics while it has the lock, except when memory runs out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leave something for the driver, and end its sleep.
+    /// Queue a post for the driver, and end its sleep.
     pub(crate) fn post(&self, mut state: MutexGuard<'_, State>, post: Post) {
         state.posts.push_back(post);
         drop(state);
         self.waker.wake();
     }
 
-    /// A request was sent, or a message that came back was taken: there is room for another.
+    /// A request was sent, or a returned message was taken: there is room for another request.
     pub(crate) fn leave_queue(&self) {
         self.lock().queued -= 1;
         self.room.notify_one();
@@ -122,7 +122,7 @@ impl Shared {
         std::thread::current().id() == self.thread
     }
 
-    /// The driver is gone: nothing is left without an outcome.
+    /// The driver is dropped: end all calls.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -144,7 +144,7 @@ impl State {
         buffer
     }
 
-    /// Take a buffer back, for the next message.
+    /// Keep a buffer for the next message.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 && self.spare.len() < MAX_QUEUED {
             buffer.clear();
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// The outcome of a call, unless it has one. Returns who waits for it.
+    /// Set the outcome of a call, unless it has one already. Returns the waker of the task that waits for it.
     pub(crate) fn finish(&mut self, key: DefaultKey, result: Result<Words, CallError>) -> Option<Waker> {
         let slot = self.calls.get_mut(key)?;
         match slot.phase {

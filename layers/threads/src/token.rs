@@ -11,17 +11,17 @@ use slotmap::{DefaultKey, SlotMap};
 use crate::shared::{Body, Post, Shared};
 use crate::words::Words;
 
-/// The right to answer one request, once, from any thread. Dropped, the reply is declined.
+/// The right to answer one request, once, from any thread. Dropping it declines the reply.
 ///
-/// The reply is sent by the node's thread. If that fails, a shared endpoint's [`on_returned`](crate::Handlers::on_returned) gets it.
+/// The node's thread sends the reply. If that fails, a shared endpoint's [`on_returned`](crate::Handlers::on_returned) gets it.
 pub struct SendToken {
     shared: Arc<Shared>,
-    /// Until it is used.
+    /// `None` once it is used.
     key: Option<DefaultKey>,
 }
 
-/// Turns the tokens of the node's handlers into tokens for other threads: [`Driver::tokens`](crate::Driver::tokens) gives it. It stays on
-/// the node's thread, where handlers run.
+/// Converts the tokens of the node's handlers to tokens for other threads. [`Driver::tokens`](crate::Driver::tokens) returns it. It stays
+/// on the node's thread, where handlers run.
 ///
 /// ```
 /// use std::sync::mpsc::Sender;
@@ -41,15 +41,16 @@ pub struct SendToken {
 #[derive(Clone)]
 pub struct Tokens {
     shared: Arc<Shared>,
-    /// The tokens of [`SendToken`]s that are neither used nor dropped.
+    /// The tokens of those [`SendToken`]s that were neither used nor dropped.
     held: Rc<RefCell<SlotMap<DefaultKey, Token>>>,
 }
 
 impl SendToken {
-    /// Answer: at the side that asked, its function for `handler` runs with these words (at most 4) and this payload.
+    /// Reply: at the side that asked, the reply handler `handler` runs with these words (at most 4) and this payload.
     ///
     /// # Errors
-    /// There are too many words, or the driver was dropped. All else comes back.
+    /// There are too many words, or the driver was dropped. After any other failure the reply returns to
+    /// [`on_returned`](crate::Handlers::on_returned).
     pub fn reply(mut self, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         const MOST: usize = 4;
         let words = Words::new(words).ok_or(RequestError::TooManyWords { count: words.len(), most: MOST })?;
@@ -85,17 +86,17 @@ impl Tokens {
         Tokens { shared, held: Rc::default() }
     }
 
-    /// A token for any thread. The request is answered with the driver's next poll after [`SendToken::reply`].
+    /// A token for any thread. The driver's next poll after [`SendToken::reply`] sends the reply.
     pub fn detach(&self, token: Token) -> SendToken {
         SendToken { shared: self.shared.clone(), key: Some(self.held.borrow_mut().insert(token)) }
     }
 
-    /// Whether any waits for its reply.
+    /// Whether any token waits for its reply.
     pub(crate) fn is_held(&self) -> bool {
         !self.held.borrow().is_empty()
     }
 
-    /// The token that this key stands for.
+    /// Take the token of this key.
     pub(crate) fn take(&self, key: DefaultKey) -> Option<Token> {
         self.held.borrow_mut().remove(key)
     }

@@ -45,7 +45,7 @@ fn one_that_no_pool_holds_is_reported_once() {
     }
 }
 
-/// A program that waits for the answer by reading, or by its descriptor, is told, too.
+/// A program that waits for the answer by reading, or on its descriptor, gets the error, too.
 #[test]
 fn one_that_no_pool_holds_is_reported_to_a_reader() {
     let mut graph = graph("sim:26", 2);
@@ -128,8 +128,8 @@ fn half_a_message_is_none() {
     assert!(graph[0].fsync(&to, 1));
 }
 
-/// The writer dies between the parts of a message, and another process has its DPID at once: the reader is told, has room for the
-/// heir's message, and gets no part of the first.
+/// The writer dies between the parts of a message, and another process gets its DPID at once. The reader gets an error, has room for the
+/// second writer's message, and gets no part of the first message.
 #[test]
 fn an_heir_gets_the_room_of_half_a_message() {
     let open_as = |nid| {

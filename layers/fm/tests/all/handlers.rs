@@ -113,7 +113,7 @@ fn a_handler_that_waits_for_room_is_alone() {
     });
 }
 
-/// Two handlers that each wait for the other: one is told, and who.
+/// Two handlers that each wait for the other: one of them gets an error, which names the other.
 #[test]
 fn handlers_that_wait_for_each_other_are_told() {
     let node = |own: usize, plug: Plug| {
@@ -135,7 +135,7 @@ fn handlers_that_wait_for_each_other_are_told() {
         until(&mut fm, &mut seen, "asked", |seen| seen.asked == 1);
         // Whatever came of it, both go on.
         fm.send_4(&mut seen, peer, END, [0; 4]).expect("sent");
-        until(&mut fm, &mut seen, "told of the end", |seen| seen.wrong == 1);
+        until(&mut fm, &mut seen, "notified of the end", |seen| seen.wrong == 1);
         fm.finish(LONG).expect("accepted");
         seen.failed
     };

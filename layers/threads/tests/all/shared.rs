@@ -193,7 +193,7 @@ fn the_sender_of_a_request_can_be_asked() {
     let (client, _alpha) = start("alpha", "sim:227", handlers);
     let to = client.connect("beta", "main", Reconnect::Never).unwrap();
     (1..=10).for_each(|number| client.request(to, TELL, &[number], b"").expect("sent"));
-    until("told", || {
+    until("notified", || {
         server.poll();
         client.poll();
         told.load(SeqCst) == 55

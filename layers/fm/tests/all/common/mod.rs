@@ -34,7 +34,7 @@ pub(crate) fn pair<A, B>() -> (Fm<A>, Fm<B>) {
     (open(0, left), open(1, right))
 }
 
-/// Run node 1 in a thread until told to stop, node 0 here. Both get their own end of the wire.
+/// Run node 1 in a thread until the test ends it, and node 0 in this thread. Both get their own end of the wire.
 pub(crate) fn against<T>(far: impl FnOnce(loopback::Plug) + Send, near: impl FnOnce(loopback::Plug) -> T) -> T {
     let [left, right] = loopback::pair();
     std::thread::scope(|scope| {
