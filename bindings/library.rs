@@ -1,4 +1,4 @@
-// What the linker is told of a shared library for C programs. A binding's build.rs names LIBRARY, as in `libLIBRARY.so`, and includes
+// The linker options of a shared library for C programs. A binding's build.rs names LIBRARY, as in `libLIBRARY.so`, and includes
 // this file.
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What the linker is told of `libam2.so`.
+//! The linker options of `libam2.so`.
 
 const LIBRARY: &str = "am2";
 

@@ -1,4 +1,4 @@
-//! What the linker is told of `libamdp.so`.
+//! The linker options of `libamdp.so`.
 
 const LIBRARY: &str = "amdp";
 

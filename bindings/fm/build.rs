@@ -1,4 +1,4 @@
-//! What the linker is told of `libamfm.so`.
+//! The linker options of `libamfm.so`.
 
 const LIBRARY: &str = "amfm";
 

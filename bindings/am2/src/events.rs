@@ -1,4 +1,4 @@
-//! The functions of `am.h` for handlers, polling and waiting, and what a handler asks of its token.
+//! The functions of `am.h` for handlers, polling, waiting and tokens.
 
 use std::ffi::{c_int, c_uchar, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ use crate::name::Name;
 use crate::progress;
 use crate::tables::Handle;
 
-/// Polls that find nothing, between two looks at the node's descriptors.
+/// The number of idle polls between two checks of the node's descriptors.
 const POLLS_PER_LOOK: u32 = 256;
 
 /// Polls that have found nothing.
@@ -145,7 +145,7 @@ pub extern "C-unwind" fn AM_Poll(bundle: Handle) -> c_int {
         if is_busy {
             return Ok(());
         }
-        // Programs poll in loops, and the peer may need this processor.
+        // Yield after an idle poll: programs poll in loops, and the peer may need this processor.
         thread::yield_now();
         let idle = IDLE_POLLS.fetch_add(1, Ordering::Relaxed);
         if idle.is_multiple_of(POLLS_PER_LOOK) { am::hang_up_if_lost() } else { Ok(()) }

@@ -1,12 +1,13 @@
-//! What goes when its messages have arrived: an endpoint that the program has freed, the connection of a translation that it has unmapped.
+//! Leaving: an endpoint that the program has freed, or the connection of a translation that it has unmapped, is closed when its messages have
+//! arrived.
 //!
 //! ```text
-//!   AM_FreeEndpoint ─▶ what it has sent arrives, and what comes meanwhile goes back ─▶ closed
+//!   AM_FreeEndpoint ─▶ its messages arrive; messages for it return to their senders ───────▶ closed
 //!   AM_Unmap ────────▶ Last, behind all requests ─▶ its answer, behind all replies ───────▶ closed
 //! ```
 //!
-//! Every poll of the process goes on with it, and `AM_Terminate` to the end. A request that goes back keeps its credit, so its sender stops
-//! soon. An endpoint goes without what is left when nothing has arrived for [`PATIENCE`].
+//! Every poll of the process continues this, and `AM_Terminate` finishes it. The credit of a returned request is withheld, so its sender stops
+//! soon. If no message has arrived for [`PATIENCE`], the endpoint is closed, and the rest is lost.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use crate::header::Kind;
 use crate::queue;
 use crate::receive;
 
-/// How long a peer may take nothing of what an endpoint has sent that leaves.
+/// How long a peer may accept no message of a leaving endpoint.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Free an endpoint. No handler of it runs any more.
@@ -36,12 +37,12 @@ pub(crate) fn free(am: &Am, ep: &Rc<Ep>) {
     drive(am);
 }
 
-/// Whether an endpoint of this name has been freed, and has not left.
+/// Whether an endpoint of this name was freed, and has not left yet.
 pub(crate) fn is_leaving(am: &Am, name: &str) -> bool {
     am.leaving.borrow().iter().any(|ep| ep.name.is_endpoint(name))
 }
 
-/// Go on with the endpoints that leave. Returns whether any are left.
+/// Continue with the leaving endpoints. Returns whether any are left.
 pub(crate) fn drive(am: &Am) -> bool {
     let leaving = am.leaving.borrow().clone();
     for ep in &leaving {
@@ -52,13 +53,13 @@ pub(crate) fn drive(am: &Am) -> bool {
     !am.leaving.borrow().is_empty()
 }
 
-/// Returns whether it is ready to be closed: all that it has sent has arrived, and all that has arrived has its answer. What comes later has
-/// not been acknowledged, so the node returns it.
+/// Returns whether the endpoint can be closed: all its messages have arrived, and all that it received have an answer. Later messages were not
+/// acknowledged, so the node returns them.
 fn step(ep: &Ep) -> bool {
     let Some(leave) = ep.leave.get() else { return true };
     queue::flush(ep);
     if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
-        // Handlers of the library run, and none of the program's.
+        // This runs handlers of the library only, not the program's.
         endpoint.poll(&mut ());
     }
     queue::flush(ep);
@@ -69,7 +70,7 @@ fn step(ep: &Ep) -> bool {
     left == 0 || now >= leave.until
 }
 
-/// The bytes that wait, the connections by which something is on its way, and whether messages wait for an answer.
+/// A measure of the unfinished work: waiting bytes, connections with messages in flight, and messages without an answer.
 fn left(ep: &Ep) -> usize {
     let endpoint = ep.endpoint.borrow();
     let under_way = |connection: &Connection| !endpoint.is_accepted(*connection);
@@ -77,13 +78,13 @@ fn left(ep: &Ep) -> usize {
     ep.lines.bytes() + ep.connections().into_iter().filter(under_way).count() + usize::from(has_messages)
 }
 
-/// A translation is mapped no more. Its connection closes when the answers to its requests are here.
+/// A translation was unmapped. Its connection is closed when the answers to its requests have arrived.
 pub(crate) fn unmap(ep: &Ep, connection: Connection) {
     ep.unmapped.borrow_mut().push(Unmapped { connection, is_asked: false, is_answered: false });
     close_unmapped(ep);
 }
 
-/// Go on with the connections of translations that were unmapped. In a handler of this endpoint the next poll does.
+/// Continue with the connections of unmapped translations. In a handler of this endpoint this does nothing; the next poll does it.
 pub(crate) fn close_unmapped(ep: &Ep) {
     if ep.unmapped.borrow().is_empty() {
         return;
@@ -102,7 +103,7 @@ pub(crate) fn close_unmapped(ep: &Ep) {
 fn may_close(ep: &Ep, endpoint: &Endpoint<()>, unmapped: Unmapped) -> bool {
     let Unmapped { connection, is_asked, is_answered } = unmapped;
     if endpoint.ready(connection).is_err() {
-        // It did not open, so nothing was sent; or it has ended.
+        // The connection did not open, so nothing was sent; or it has ended.
         return !ep.has_gets(connection);
     }
     if is_asked {

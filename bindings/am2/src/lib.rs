@@ -4,24 +4,24 @@
 //! ```text
 //!   a C program       #include <am.h>          cc program.c -lam2
 //!        │
-//!   calls.rs, events.rs, messages.rs, spmd.rs     the functions of the headers: arguments looked at, panics stay here
+//!   calls.rs, events.rs, messages.rs, spmd.rs     the functions of the headers: they check arguments and stop panics
 //!   process.rs, progress.rs     begin and end, poll and wait
 //!   am.rs          the process: one node, bundles, endpoints, one lock
-//!   sleepers.rs    threads that wait, and what wakes them
+//!   sleepers.rs    threads that sleep, and how they are woken
 //!   bundle.rs      a bundle's endpoints, and the events that it waits for
 //!   endpoint.rs    an endpoint's tables
-//!   lines.rs, local.rs      what waits, and what bounds it: replies that have not left, messages of this process to itself
-//!   send.rs, reply.rs, queue.rs    a message leaves, by a connection or to this process itself
-//!   leave.rs       an endpoint or a translation goes when its messages have arrived
-//!   receive.rs     a message arrives: tag, handler, bounds; what does not fit comes back (undelivered.rs)
-//!   header.rs      what the words and the payload of a message mean
+//!   lines.rs, local.rs      bounded queues: replies that were not sent yet, messages of this process to itself
+//!   send.rs, reply.rs, queue.rs    sending, on a connection or to this process itself
+//!   leave.rs       freed endpoints and unmapped translations are closed when their messages have arrived
+//!   receive.rs     receiving: tag, handler and bounds are checked; undeliverable messages return (undelivered.rs)
+//!   header.rs      the layout of a message's words and payload
 //!        ▼
 //!   am-api, am-spmd
 //! ```
 //!
 //! A process has one node. A bundle is a set of its endpoints that are polled together, so an endpoint can move to another bundle and
-//! keep its name ([decision 123](../../../docs/decisions/0123-one-node-and-one-lock-under-am-2.md)). Tags are checked by the receiver, for
-//! each message.
+//! keep its name ([decision 123](../../../docs/decisions/0123-one-node-and-one-lock-under-am-2.md)). The receiver checks the tag of each
+//! message.
 //!
 //! Read first: `include/am.h`, which is the documentation for users; `examples/ping.c`; then `am.rs`.
 #![allow(unsafe_code, reason = "pointers from C")]

@@ -56,7 +56,7 @@ impl Name {
         self.parts().is_some_and(|[_, own, _]| own == endpoint)
     }
 
-    /// The parts of the address that a node has to be told.
+    /// The parts of the address that other nodes must be given.
     pub(crate) fn peer_addresses(&self) -> Vec<&str> {
         self.parts().map_or(vec![], |[.., address]| transports::peer_addresses(address).collect())
     }

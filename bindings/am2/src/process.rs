@@ -22,9 +22,9 @@ use crate::tables::Table;
 
 /// How long a peer may leave a message unacknowledged: programs compute between two polls.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a peer to which nothing is sent may go without a poll.
+/// The keepalive: how long a peer to which nothing is sent may not poll.
 const KEEPALIVE: Duration = Duration::from_secs(120);
-/// Between two looks at endpoints that leave.
+/// The pause between two checks of leaving endpoints.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// `AM_Init`: find the process's place and open its node.
@@ -62,9 +62,9 @@ pub(crate) fn init() -> Result<(), Code> {
     Ok(())
 }
 
-/// The process exits after `AM_Terminate`: take leave of the launcher, which takes a process that does not for a failed one.
+/// The process exits after `AM_Terminate`: say goodbye to the launcher, which takes a process that exits without this for a failed one.
 fn end_place() {
-    // Another thread may be in a call, and stay there.
+    // Do not wait for the lock, because another thread may be in a call for ever.
     let Some(process) = am::PROCESS.try_lock() else { return };
     let is_over = process.am.try_borrow().is_ok_and(|am| am.is_none());
     if is_over && let Ok(mut kept) = process.place.try_borrow_mut() {
@@ -72,7 +72,7 @@ fn end_place() {
     }
 }
 
-/// `AM_Terminate`: free all endpoints, wait until what they have sent has arrived, then close the node.
+/// `AM_Terminate`: free all endpoints, wait until their messages have arrived, then close the node.
 pub(crate) fn terminate() -> Result<(), Code> {
     am::hang_up_if_lost()?;
     let process = am::PROCESS.lock();
@@ -103,7 +103,7 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
     );
     let name = Name::new(am.node.name(), &own, &am.node.local_address()).ok_or(Code::Resource)?;
     let mut endpoint = open_endpoint(am, &own)?;
-    // A bundle looks at its own mask; see `sleepers`.
+    // No events: a bundle has its own mask, see `sleepers`.
     endpoint.set_event_mask(Events::empty());
     let mut endpoints = am.endpoints.borrow_mut();
     let handle = endpoints.add(|handle| {
@@ -117,7 +117,7 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
     Ok(ep)
 }
 
-/// The node's endpoint of this name. One that was freed under the name leaves first.
+/// Open the node's endpoint of this name. If one was freed under this name, wait until it has left.
 fn open_endpoint(am: &Am, name: &str) -> Result<Endpoint<()>, Code> {
     loop {
         match am.node.endpoint::<()>(name) {

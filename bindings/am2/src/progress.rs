@@ -19,12 +19,12 @@ use crate::tables::Handle;
 
 /// The most messages of this process to itself that one poll runs.
 const MAX_LOCAL: usize = 64;
-/// Milliseconds between two looks of a sleeping thread at the node's descriptors.
+/// Milliseconds between two checks of a sleeping thread that the node's descriptors are open.
 const LOOK: c_int = 1000;
-/// The same at endpoints that leave.
+/// Milliseconds between two checks of leaving endpoints.
 const LOOK_AT_LEAVING: c_int = 10;
 
-/// Poll a bundle: run the handlers of what has arrived, send what waits. Returns whether anything happened.
+/// Poll a bundle: run the handlers of received messages, send queued ones. Returns whether anything was done.
 pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
     let endpoints = bundle.endpoints();
     let mut is_busy = queue::flush_all(am);
@@ -32,7 +32,7 @@ pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
         is_busy |= poll_one(am, ep);
     }
     if endpoints.is_empty() {
-        // Requests to endpoints that were freed come back, and the node answers for all others.
+        // Without endpoints, turn the node alone: it returns requests to freed endpoints, and answers its peers.
         is_busy |= am.turn();
     }
     is_busy |= queue::flush_all(am);
@@ -48,7 +48,7 @@ fn poll_one(am: &Am, ep: &Ep) -> bool {
         receive::on_local(am, ep, &local);
         is_busy = true;
     }
-    // A handler that polls finds it in use.
+    // Borrowed if a handler polls: then do nothing.
     if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
         is_busy |= endpoint.poll(&mut ()) > 0;
     }
@@ -69,7 +69,7 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
         let found = with(|am| {
             let bundle = am.bundle(bundle)?;
             if !bundle.can_wait() || context::is_in_handler() {
-                // It would never end.
+                // The wait would never end.
                 return Err(Code::BadArg);
             }
             let endpoints = bundle.endpoints();
@@ -77,7 +77,7 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             let is_leaving = leave::drive(am);
             loop {
                 sleepers::arm(&ep.endpoint);
-                // What was just received may give room to what waits to leave.
+                // The frames just received may have brought credit for queued messages.
                 if !queue::flush_all(am) {
                     break;
                 }
@@ -87,14 +87,14 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             }
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
-            // What waits to leave leaves as its peers have room, of which the node hears. Endpoints that leave are looked at again.
+            // Queued messages need no deadline, because a frame with credit wakes this thread. Leaving endpoints do.
             Ok(Some((descriptor, if is_leaving { LOOK_AT_LEAVING } else { LOOK })))
         });
         // Without its descriptors the node cannot even prepare a wait.
         let found = found.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
         let Some((descriptor, milliseconds)) = found else { return Ok(()) };
         let fds = [descriptor.as_raw_fd(), waker.as_fd().as_raw_fd()];
-        // A signal ends it sooner, which is no event.
+        // A signal ends the wait sooner. It is no event.
         let waited = thread_end::cancellable(move || {
             let mut both = fds.map(|fd| pollfd { fd, events: POLLIN, revents: 0 });
             // SAFETY: two descriptors, which stay open meanwhile, and places for two answers.

@@ -1,4 +1,4 @@
-//! Messages arrive: tag, handler and bounds are checked, then the handler runs. What does not fit goes back to its sender.
+//! Receiving: tag, handler and bounds of a message are checked, then its handler runs. A message that fails a check returns to its sender.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -24,7 +24,7 @@ use crate::undelivered::{on_error, status_of, status_of_reason};
 /// replies need the rest.
 const SHARE_OF_WAITING: usize = 4;
 
-/// Where a message came from.
+/// The source of a message.
 struct Origin<'a> {
     connection: Option<Connection>,
     source: Option<Name>,
@@ -57,14 +57,14 @@ pub(crate) fn listen(endpoint: &mut Endpoint<()>, ep: Handle) {
 }
 
 fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<Token>) {
-    // It fails only for an endpoint that is being closed.
+    // Fails only for an endpoint that is being closed.
     _ = am::with_receiver(ep, |am, ep| {
         let connection = message.from();
         let words = [0, 1, 2, 3].map(|at| message.word(at));
         if is_of_connection(ep, kind, message, token.is_none()) {
             return Ok(());
         }
-        // What belongs to a reply does not wait: its sender may wait for it with a reply to this side.
+        // Parts of a reply do not wait, because the peer may wait for them before it sends its own replies.
         let is_request = kind != Kind::Returned && !(kind == Kind::Fragment && Fragment::of(&words).is_reply);
         let token = match token {
             Some(token) if is_request && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
@@ -94,7 +94,7 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<T
     });
 }
 
-/// Whether a message says something of its connection. Then that is noted.
+/// Handle a message about its connection. Returns whether it was one.
 fn is_of_connection(ep: &Ep, kind: Kind, message: &Message<'_, ()>, is_reply: bool) -> bool {
     match kind {
         Kind::Hello => {
@@ -122,7 +122,7 @@ fn source(ep: &Ep, message: &Message<'_, ()>) -> Option<Name> {
     greeted.or_else(own).or_else(far)
 }
 
-/// The request's handler runs when fewer bytes of replies wait to leave.
+/// Queue a request. Its handler runs when fewer bytes of replies wait to be sent.
 fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
     let most = am.node.send_frames();
     if am.totals.requests() >= most - most / SHARE_OF_WAITING {
@@ -141,14 +141,14 @@ pub(crate) fn on_waiting(am: &Am, ep: &Ep, request: Waiting) {
     deliver(am, ep, kind, &words, &message, origin);
 }
 
-/// A request that has waited goes back to its sender.
+/// Return a request that has waited to its sender.
 pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
     let Waiting { kind, message, token, source } = request;
     if kind == Kind::Last {
         return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
     }
     let words = [0, 1, 2, 3].map(|at| message.word(at));
-    // The end of a transfer goes back, not its fragments.
+    // The end of a transfer returns for all of it, so its fragments do not.
     if kind != Kind::Fragment
         && let Some((header, data)) = Header::parse(&words, &message)
     {
@@ -161,7 +161,7 @@ pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
     }
 }
 
-/// All answers have come by the connection of a translation that was unmapped.
+/// All answers have arrived on the connection of a translation that was unmapped.
 fn on_last(ep: &Ep, connection: Connection) {
     let mut all = ep.unmapped.borrow_mut();
     all.iter_mut().filter(|one| one.connection == connection).for_each(|one| one.is_answered = true);
@@ -195,12 +195,12 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origi
     if kind == Kind::Returned {
         let [status, first, low, high] = *words;
         if let Some((header, _)) = Header::parse(&[first, 0, low, high], payload) {
-            // A reply that is no request's answer came back as a request.
+            // A message returned that was sent as a request, because it answers no request.
             on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, origin.index, !origin.is_reply);
         }
         return;
     }
-    // The sender's kind and the header's are the same in what this library sends.
+    // This library always sends equal kinds in the header and in the message.
     let Some((header, data)) = Header::parse(words, payload).filter(|(header, _)| header.kind == kind) else { return };
     match admit(ep, &header, &origin) {
         Ok(()) if kind == Kind::Get => on_get(am, ep, &header, origin),
@@ -232,7 +232,7 @@ fn admit(ep: &Ep, header: &Header, origin: &Origin<'_>) -> Result<(), Status> {
 fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin<'_>) {
     let &Fragment { id, is_get, is_reply, tag, base, position } = fragment;
     if !is_reply && !ep.tag.get().accepts(tag) {
-        // The transfer's end comes back.
+        // Drop the fragment: the transfer's end will return.
         return;
     }
     let end = position.saturating_add(data.len() as u64);
@@ -249,7 +249,7 @@ fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin<'_>) {
     transfer.bytes += data.len() as u64;
     match transfer.end.filter(|header| transfer.bytes >= header.extent.map_or(0, |extent| extent.bytes.into())) {
         Some(header) => finish(ep, &header, Origin { is_reply, reply: None, ..origin }),
-        // Without a note of it the transfer's end comes back.
+        // If it cannot be recorded, the transfer's end will return.
         None => _ = ep.put_arriving(origin.connection, (id, is_reply), transfer),
     }
 }
@@ -272,14 +272,14 @@ fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: &[u8], origin: Origin<'_
         finish(ep, header, origin);
         return;
     }
-    // Fragments of a reply are requests, which may arrive after it.
+    // The fragments of a reply are requests, so they may arrive after it.
     let arriving = Arriving { bytes: before + last, end: Some(*header) };
     if !(origin.is_reply && ep.put_arriving(origin.connection, key, arriving).is_some()) {
         send_back(am, ep, Status::BadLength, header, 0, origin);
     }
 }
 
-/// All bytes of a transfer are here.
+/// All bytes of a transfer have arrived.
 fn finish(ep: &Ep, header: &Header, origin: Origin<'_>) {
     let Some((extent, at)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
     else {
@@ -302,7 +302,7 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
     };
     let extent = Extent { id: ep.new_transfer(), bytes: extent.bytes, base: extent.id.into() };
     let header = header.answer(extent);
-    // It fails only for a message that fits no frame, which a transfer's parts do.
+    // Fails only for a message longer than a frame, and the parts of a transfer are not.
     _ = reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
 }
 
@@ -314,7 +314,7 @@ fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Orig
     let context = Context { ep: ep.handle, source, tag: header.tag, reply: RefCell::new(reply) };
     let token = (&raw const context).cast_mut().cast::<c_void>();
     let before = CURRENT.replace(&raw const context);
-    // Aligned as `malloc` aligns, for programs that look at the bytes as numbers.
+    // Align them as `malloc` does, for programs that read the bytes as numbers.
     let mut room: Vec<u128> = vec![];
     let (at, count) = match bytes {
         Some(bytes) => {
@@ -337,7 +337,7 @@ fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Orig
     CURRENT.set(before);
 }
 
-/// Send a message back that cannot be handled here.
+/// Return a message that cannot be handled here.
 fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin<'_>) {
     let [first, _, low, high] = header.words();
     let words = [status as u64 | (bytes as u64) << 32, first, low, high];

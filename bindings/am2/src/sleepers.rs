@@ -1,4 +1,4 @@
-//! Threads that sleep in `AM_WaitSema`, and what wakes them.
+//! Threads that sleep in `AM_WaitSema`, and how they are woken.
 //!
 //! ```text
 //!   the node's descriptor: frames, the next deadline ──┐
@@ -6,10 +6,9 @@
 //!   the thread's waker: another thread's call ─────────┘
 //! ```
 //!
-//! A call of another thread may take from the node what a sleeping thread waits for. So each call, when it gives up the lock, looks
-//! at the bundles that threads sleep for, and uses the wakers of those that have an event of their mask. It also leaves the node's
-//! descriptor ready for whatever comes next. There is no other time-out than the node's deadline, but for a look whether the program
-//! has closed the node's descriptors.
+//! A call of another thread may receive the message that a sleeping thread waits for. So each call, before it releases the lock, checks
+//! the bundles of sleeping threads, and wakes those whose bundle has an event of its mask. It also arms the node's descriptor again. A
+//! thread sleeps until the node's next deadline, or shorter, to check whether the program has closed the node's descriptors.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -49,10 +48,10 @@ struct Sleeper {
 }
 
 impl Sleeper {
-    /// Wake it if it has a reason to look.
+    /// Wake it if its bundle has an event or was freed.
     fn wake_if_due(&self) {
-        // A bundle without endpoints was freed, or cannot be waited for any more: the thread returns with an error.
-        // What waits to leave may have room now.
+        // A bundle without endpoints was freed, or has nothing to wait for: the thread returns an error.
+        // Queued messages may have room now.
         if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event() || self.bundle.has_lines()) {
             self.is_woken.set(true);
             self.waker.wake();
@@ -64,7 +63,7 @@ impl Sleeper {
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     all: RefCell<Vec<Sleeper>>,
-    /// The call under way has armed the node's descriptor last.
+    /// The current call has armed the node's descriptor, and done nothing since.
     is_armed: Cell<bool>,
 }
 
@@ -86,15 +85,15 @@ impl Sleepers {
     /// The thread of this waker sleeps no more.
     pub(crate) fn remove(&self, waker: &Arc<Waker>) {
         self.all.borrow_mut().retain(|sleeper| !Arc::ptr_eq(&sleeper.waker, waker));
-        // Whoever has written has done it under the lock, before the thread was removed here.
+        // A waker is used only under the lock, so before the thread was removed here.
         waker.clear();
     }
 
-    /// Wake those that have an event. The others sleep on a descriptor that becomes readable by whatever comes from now on.
+    /// Wake the threads that have an event. The others sleep on the node's descriptor, which becomes readable when anything arrives.
     pub(crate) fn look_after(&self) {
         let all = self.all.borrow();
         all.iter().for_each(Sleeper::wake_if_due);
-        // One that is woken looks itself.
+        // A woken thread checks for itself.
         if self.is_armed.take() || all.iter().any(|sleeper| sleeper.is_woken.get()) {
             return;
         }
@@ -104,11 +103,11 @@ impl Sleepers {
     }
 }
 
-/// Receive, and make the node's descriptor readable by whatever comes next. The endpoints have an empty event mask here, so no message
-/// keeps this from it.
+/// Receive, and arm the node's descriptor, so that it becomes readable when anything arrives. The endpoint's event mask is empty, so waiting
+/// messages do not prevent that.
 pub(crate) fn arm(endpoint: &RefCell<Endpoint<()>>) {
     if let Ok(mut endpoint) = endpoint.try_borrow_mut() {
-        // It fails only before the first wait, for want of descriptors.
+        // Fails only before the first wait, if the process is out of descriptors.
         _ = endpoint.poll_events();
     }
 }

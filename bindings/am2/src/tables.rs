@@ -1,17 +1,17 @@
-//! Bundles and endpoints by the handles that C programs have: a handle that was freed, or made up, finds nothing.
+//! Bundles and endpoints by the handles of C programs. A freed or invented handle finds nothing.
 
 use std::ffi::c_void;
 use std::ptr;
 
-/// A handle, as C has it: never a pointer to anything.
+/// A handle of a C program. It is a number, not a pointer.
 pub(crate) type Handle = *mut c_void;
 
-/// Things by handle.
+/// A table of values by handle.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    /// Each place with the number of things that it has had.
+    /// Each place has a generation: the number of values that it has had.
     places: Vec<(usize, Option<T>)>,
-    /// What tells the handles of two tables apart.
+    /// The number in this table's handles that distinguishes them from those of other tables.
     kind: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Messages that came back, for the endpoint's error handler.
+//! Returned messages, for the endpoint's error handler.
 
 use std::ffi::c_int;
 
@@ -24,7 +24,7 @@ struct Block {
     arguments: [i32; MAX_ARGUMENTS],
 }
 
-/// A message of this endpoint came back: run its error handler.
+/// A message of this endpoint returned: run its error handler.
 pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, index: usize, is_reply: bool) {
     let operation = match (header.kind, is_reply) {
         (Kind::Short, false) => 1,
@@ -61,16 +61,16 @@ pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, i
     IN_ERROR.set(before);
 }
 
-/// Nobody else tells the program that a message came back.
+/// Print that a message returned, because the program has no error handler for it.
 #[cold]
 fn say(status: Status) {
     let text = format!("a message came back, and the endpoint has no error handler (handler 0): {status:?}");
-    // The cause may be here.
+    // This node itself may be the cause.
     let explained = am::with(|am| Ok(am.node.explain(&text)));
     eprintln!("libam2: {}", if status == Status::Unreachable { explained.unwrap_or(text) } else { text });
 }
 
-/// The status of this number; one that is unknown stands for an unreachable peer.
+/// The status of this number. An unknown number means an unreachable peer.
 pub(crate) fn status_of(number: u32) -> Status {
     use Status::{
         BadArgs, BadEndpoint, BadEntry, BadHandler, BadLength, BadSegmentOffset, BadTag, Congestion, NoConnection,
@@ -80,7 +80,7 @@ pub(crate) fn status_of(number: u32) -> Status {
     all.into_iter().find(|status| *status as u32 == number).unwrap_or(Status::Unreachable)
 }
 
-/// Why a message came back, or a connection ended.
+/// The status for a returned message or an ended connection.
 pub(crate) fn status_of_reason(reason: ReturnReason) -> Status {
     match reason {
         ReturnReason::Closed => Status::BadEndpoint,

@@ -1,4 +1,4 @@
-//! What a call returns when it fails: -1, `errno`, and a text that says what to do.
+//! The failure of a call: -1, `errno`, and a text that says what to do.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use nix::errno::Errno;
 
 use crate::mapping::Mapping;
 
-/// The program has closed descriptors of the library, at least once.
+/// Whether the program has ever closed descriptors of the library.
 static HAS_HUNG_UP: AtomicBool = AtomicBool::new(false);
 
-/// The node is gone with descriptors that the program has closed: errors say so from now on.
+/// The node was closed because the program has closed its descriptors. From now on errors mention this.
 pub(crate) fn note_hang_up() {
     HAS_HUNG_UP.store(true, Ordering::Relaxed);
 }
@@ -42,13 +42,13 @@ impl Failure {
         Failure::new(Errno::EBADF, format!("descriptor {fd} is no endpoint of this process: dp_open returns one{why}"))
     }
 
-    /// The program never sees it: its thread ends.
+    /// The thread ends, so the program never gets this.
     #[cold]
     pub(crate) fn cancelled() -> Failure {
         Failure::new(Errno::ECANCELED, "the thread was cancelled")
     }
 
-    /// Where it names a peer that cannot be reached, the cause may be here.
+    /// With an explanation, if it names a peer that cannot be reached: this node itself may be the cause.
     #[cold]
     pub(crate) fn explained(self, dp: &Dp<Mapping>) -> Failure {
         match self.errno {

@@ -14,7 +14,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::ftruncate;
 
-/// See the module's page. It is unmapped when it is dropped.
+/// The memory of a pool. Its drop unmaps it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     ours: NonNull<c_void>,
@@ -25,7 +25,7 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn new(bytes: NonZeroUsize) -> io::Result<Mapping> {
         let memory = memfd_create(c"dp-pool", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-        // Beyond the limit on files, a signal would end the program.
+        // A file longer than the limit would raise a signal that kills the program (SIGXFSZ).
         if getrlimit(Resource::RLIMIT_FSIZE)?.0 < bytes.get() as u64 {
             return Err(Errno::EFBIG.into());
         }
@@ -35,7 +35,7 @@ impl Mapping {
             unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, &memory, 0) }
         };
         let ours = map(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
-        // No later mapping can become writable, and none can lose its memory.
+        // Seal it: no later mapping can be writable, and the file cannot be truncated.
         let seals = SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
         let mapped = fcntl(&memory, FcntlArg::F_ADD_SEALS(seals)).and_then(|_| map(ProtFlags::PROT_READ));
         match mapped {
@@ -48,7 +48,7 @@ impl Mapping {
         }
     }
 
-    /// Where the program has it.
+    /// The address of the program's mapping.
     pub(crate) fn theirs(&self) -> *const u8 {
         self.theirs.as_ptr().cast()
     }
@@ -75,7 +75,7 @@ impl AsMut<[u8]> for Mapping {
 /// The process ends.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Unmap nothing from now on. The process ends, and its other threads and its exit handlers may still read messages.
+/// Do not unmap anything from now on: the process ends, and its other threads and exit handlers may still read messages.
 pub(crate) fn keep_all() {
     IS_ENDING.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! How the thread that works meanwhile keeps out of the program's way, and how calls wait.
+//! The pace of the progress thread, which must not disturb a program that polls by itself, and the pauses of waiting calls.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,31 +9,32 @@ use nix::sys::time::TimeSpec;
 
 use crate::failure::Failure;
 
-/// After this many reads in a row that found nothing the program is taken to wait by reading.
+/// After this many reads in a row that found nothing, the program counts as polling.
 const MANY_EMPTY: u32 = 32;
-/// With this many calls between two looks the program is taken to be busy with its endpoints.
+/// With this many calls between two turns of the thread, the program counts as busy with its endpoints.
 const MANY_CALLS: u32 = 1000;
-/// How long to keep away from such a program.
+/// How long the thread naps while the program polls or is busy.
 pub(crate) const NAP: Duration = Duration::from_millis(1);
-/// The longest sleep that a call of the program need not end.
+/// The longest sleep that a call of the program does not end.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// Between two looks of a call that waits: at first, and when it has waited for long.
+/// The pause between two checks of a waiting call: at first, and after a long wait.
 const PAUSES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
 unsafe extern "C-unwind" {
     fn clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, rest: *mut timespec) -> c_int;
 }
 
-/// The end of the process has waited since `start`, and waits for a part of that time more: many processes may wait on few processors.
+/// A pause in the wait at the end of the process, which began at `start`. It is a part of the time waited so far, because many processes may
+/// wait on few processors.
 pub(crate) fn pause(start: Instant) {
     thread::sleep(next_pause(start));
 }
 
-/// The same for a call, whose thread may be cancelled meanwhile.
+/// A pause of a waiting call. Its thread may be cancelled meanwhile.
 ///
 /// # Errors
-/// It was.
+/// The thread was cancelled.
 pub(crate) fn pause_call(start: Instant) -> Result<(), Failure> {
     let time = *TimeSpec::from_duration(next_pause(start)).as_ref();
     let slept = thread_end::cancellable(move || {
@@ -43,12 +44,12 @@ pub(crate) fn pause_call(start: Instant) -> Result<(), Failure> {
     slept.map(drop).ok_or_else(Failure::cancelled)
 }
 
-/// How long that is.
+/// The length of the next pause.
 pub(crate) fn next_pause(start: Instant) -> Duration {
     (start.elapsed() / 8).clamp(PAUSES[0], PAUSES[1])
 }
 
-/// What the program did since the last look, and what the thread does meanwhile.
+/// The program's calls since the last turn of the progress thread, and the state of that thread.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     calls: u32,
@@ -56,7 +57,7 @@ pub(crate) struct Pace {
     has_spun: bool,
     /// The thread sleeps on the node's descriptor.
     is_waiting: bool,
-    /// It sleeps for long.
+    /// The thread sleeps longer than [`SHORT`], so a call of the program ends the sleep.
     is_long: bool,
     /// The last sleep.
     wait: Duration,
@@ -70,7 +71,7 @@ pub(crate) enum Step {
 }
 
 impl Pace {
-    /// The program has called. `is_empty`: it read, and found nothing. Returns whether the thread's sleep has to be looked after.
+    /// Record a call of the program. `is_empty`: it was a read that found nothing. Returns whether the thread may have to be woken.
     #[inline]
     pub(crate) fn note_call(&mut self, is_empty: bool) -> bool {
         self.calls += 1;
@@ -79,12 +80,13 @@ impl Pace {
         self.is_long || (is_empty && self.is_waiting && !self.has_spun)
     }
 
-    /// Whether the thread sleeps for long. It does not from now on.
+    /// Whether the thread sleeps for long. The caller wakes it.
     pub(crate) fn take_long(&mut self) -> bool {
         std::mem::take(&mut self.is_long)
     }
 
-    /// The thread looks. Returns whether the program has called since; `None` where it is busy with its endpoints itself.
+    /// Begin a turn of the thread. Returns whether the program has made calls since the last one. `None` if the program polls or is busy, so
+    /// that the thread has nothing to do.
     pub(crate) fn begin_look(&mut self) -> Option<bool> {
         let is_busy = self.has_spun || self.calls > MANY_CALLS;
         let is_active = self.calls > 0;
@@ -92,13 +94,13 @@ impl Pace {
         (!is_busy).then_some(is_active)
     }
 
-    /// Something has arrived: there may be more.
+    /// A message has arrived, and more may follow.
     pub(crate) fn again(&mut self) -> Step {
         self.wait = Duration::ZERO;
         Step::Again
     }
 
-    /// Nothing is there: sleep until something is, longer each time, until the program calls again.
+    /// Nothing has arrived: sleep on the descriptor. Each sleep is longer than the one before, until the program makes a call.
     pub(crate) fn wait(&mut self, is_active: bool, deadline: Duration) -> Step {
         let longer = if is_active { NAP } else { (2 * self.wait).max(NAP) };
         self.wait = longer.min(deadline).max(NAP);

@@ -23,29 +23,29 @@ use crate::vertex::Vertex;
 
 /// An endpoint of the program.
 pub(crate) struct Entry {
-    /// Its descriptor is the program's: only `dp_close` closes it here.
+    /// The program owns its descriptor: only `dp_close` closes it here.
     pub(crate) point: ManuallyDrop<Point>,
     /// How often its edge was redirected.
     pub(crate) redirects: u64,
-    /// The pool where the program has it.
+    /// The program's mapping of the pool.
     pool: *const u8,
     bytes: usize,
 }
 
-/// What the first call makes.
+/// The state of the process. The first call makes it.
 pub(crate) struct Process {
     pub(crate) dp: Dp<Mapping>,
-    /// By descriptor.
+    /// The endpoints, by descriptor.
     entries: Vec<Option<Entry>>,
     live: usize,
     pub(crate) place: Option<Place>,
     pace: Pace,
-    /// Ends the sleep of the thread that works meanwhile.
+    /// Ends the sleep of the progress thread.
     waker: Arc<Waker>,
-    /// Which vertex of a graph it is.
+    /// The number of its vertex in the graph.
     pub(crate) vertex: Option<Vertex>,
     reporter: Option<Reporter>,
-    /// When all descriptors were looked at.
+    /// When all descriptors were last checked.
     looked: Instant,
     owner: NodeOwner,
 }
@@ -61,13 +61,13 @@ pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 /// The number of the process that opened the node.
 static OPENER: AtomicU32 = AtomicU32::new(0);
 
-/// Which descriptors are endpoints: a bit each. `read` and `write` of other descriptors look here without the lock.
+/// A bit for each descriptor: whether it is an endpoint. `read` and `write` of other descriptors check it without the lock.
 static IS_POINT: [AtomicU64; MAX_FD / 64] = [const { AtomicU64::new(0) }; MAX_FD / 64];
 
-/// How often the thread looks whether the program has closed descriptors of the library.
+/// How often the progress thread checks whether the program has closed descriptors of the library.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The descriptors of endpoints are below.
+/// The descriptors of endpoints are below this number.
 const MAX_FD: usize = 1 << 16;
 
 fn mark(fd: RawFd, is_point: bool) {
@@ -79,7 +79,7 @@ fn mark(fd: RawFd, is_point: bool) {
     };
 }
 
-/// Whether this is an endpoint, or a copy of one of the process that this one was forked from.
+/// Whether this is an endpoint, or, in a forked child, a copy of one.
 pub(crate) fn is_point_or_copy(fd: RawFd) -> bool {
     let Ok(fd) = usize::try_from(fd) else { return false };
     let word = IS_POINT.get(fd / 64).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -90,23 +90,22 @@ pub(crate) fn is_point(fd: RawFd) -> bool {
     is_point_or_copy(fd) && not_in_child().is_ok()
 }
 
-/// This process was forked, and has closed its copy.
+/// A forked child has closed its copy of an endpoint's descriptor.
 pub(crate) fn forget_copy(fd: RawFd) {
     mark(fd, false);
 }
 
-/// The program has closed descriptors of the node's. What is left of it is closed, and the endpoints are no more. The
-/// next `dp_open` opens a node anew.
+/// The program has closed descriptors of the node. Close the rest of it, with all endpoints. The next `dp_open` opens a new node.
 #[cold]
 pub(crate) fn abandon(slot: &mut Option<Process>) {
     let Some(mut process) = slot.take() else { return };
     failure::note_hang_up();
     IS_POINT.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    // The program has their descriptors, as far as it has not closed them.
+    // The program owns the endpoints' descriptors, so do not close them.
     process.entries.drain(..).flatten().for_each(|entry| ManuallyDrop::into_inner(entry.point).forget());
 }
 
-/// Abandon the node if the program has closed the library's descriptors. The thread may not have noticed it yet.
+/// Abandon the node if the program has closed the library's descriptors. The progress thread may not have noticed this yet.
 ///
 /// # Errors
 /// This process was forked.
@@ -132,12 +131,12 @@ pub(crate) fn not_in_child() -> Result<(), Failure> {
     if am_api::is_forked_child() { Err(child()) } else { Ok(()) }
 }
 
-/// Whether this is a child of `vfork`, which works in the memory of the process that has the node, and has descriptors of its own.
+/// Whether this is a child of `vfork`. It shares the memory of the process that has the node, and has its own descriptors.
 pub(crate) fn is_in_owners_memory() -> bool {
     !am_api::is_forked_child() && OPENER.load(Ordering::Relaxed) != std::process::id()
 }
 
-/// Whether this is a descriptor of the library's that the program must not close. A child may close its copies.
+/// Whether this is a descriptor of the library that the program must not close. A child may close its copies.
 pub(crate) fn is_own(fd: RawFd) -> bool {
     own::is_spared(fd) && not_in_child().is_ok() && !is_in_owners_memory()
 }
@@ -153,7 +152,7 @@ pub(crate) fn with<T>(fd: RawFd, work: impl FnOnce(&mut Process) -> Result<T, Fa
     }
 }
 
-/// Look whether the program has closed this descriptor by `close`, and given its number to another file.
+/// Check whether the program has closed this descriptor with `close`, and another file has its number.
 ///
 /// # Errors
 /// No node is open.
@@ -192,12 +191,12 @@ impl Process {
         Process { dp, entries, live: 0, place, pace, waker, vertex: None, reporter, looked: Instant::now(), owner }
     }
 
-    /// Whether this is the node of the thread with this waker.
+    /// Whether this is the node of the progress thread with this waker.
     pub(crate) fn has_waker(&self, waker: &Arc<Waker>) -> bool {
         Arc::ptr_eq(&self.waker, waker)
     }
 
-    /// Whether the program has closed descriptors of the node's. An endpoint that lost its own goes alone.
+    /// Whether the program has closed descriptors of the node. An endpoint that lost only its own descriptor is closed alone.
     #[cold]
     pub(crate) fn is_lost(&mut self) -> bool {
         self.looked = Instant::now();
@@ -205,7 +204,7 @@ impl Process {
         self.owner.is_lost()
     }
 
-    /// The program has closed this endpoint by its number, and may have another file there.
+    /// Drop this endpoint if the program has closed its descriptor. Another file may have the number.
     fn drop_if_lost(&mut self, fd: RawFd) {
         let entry = usize::try_from(fd).ok().and_then(|at| self.entries.get(at)?.as_ref());
         let is_lost = entry.is_some_and(|entry| entry.point.is_lost());
@@ -214,12 +213,12 @@ impl Process {
         }
     }
 
-    /// The same for the thread: it looks at all of them now and then.
+    /// As [`is_lost`](Process::is_lost), for the progress thread, which also checks all endpoints from time to time.
     pub(crate) fn is_found_lost(&mut self) -> bool {
         self.waker.is_lost() || self.looked.elapsed() > LOOK && self.is_lost()
     }
 
-    /// The program has called. `is_empty`: it read, and found nothing.
+    /// Record a call of the program. `is_empty`: it was a read that found nothing.
     #[inline]
     pub(crate) fn note_call(&mut self, is_empty: bool) {
         if self.pace.note_call(is_empty) {
@@ -227,7 +226,7 @@ impl Process {
         }
     }
 
-    /// The thread sleeps, and its descriptor has to become readable by what comes next.
+    /// The progress thread sleeps: wake it, or arm its descriptor.
     #[cold]
     fn wake_or_arm(&mut self) {
         if self.pace.take_long() || !self.dp.prepare_wait().unwrap_or(false) {
@@ -235,7 +234,7 @@ impl Process {
         }
     }
 
-    /// One look of the thread.
+    /// One turn of the progress thread.
     pub(crate) fn look(&mut self) -> Step {
         let is_active = self.pace.begin_look();
         let handled = if is_active.is_some() { self.dp.poll() } else { 0 };
@@ -273,7 +272,7 @@ impl Process {
             self.entries.resize_with(at + 1, || None);
         }
         let entry = Entry { point: ManuallyDrop::new(point), redirects: 0, pool, bytes: bytes.get() };
-        // What had the number before was closed by the program.
+        // An earlier endpoint with this number was closed by the program.
         self.live += usize::from(self.entries[at].replace(entry).is_none());
         mark(fd, true);
         Ok(fd)
@@ -285,7 +284,7 @@ impl Process {
         Ok(self.dp.open(dpid, memory)?)
     }
 
-    /// Look whether the program has closed descriptors.
+    /// Check whether the program has closed descriptors.
     #[cold]
     pub(crate) fn notice_closed(&mut self) {
         self.dp.look_for_hang_ups();
@@ -293,7 +292,7 @@ impl Process {
         self.sweep();
     }
 
-    /// The pool of an endpoint, as the program has it.
+    /// The program's mapping of an endpoint's pool.
     pub(crate) fn pool(&self, fd: RawFd) -> Option<(*const u8, usize)> {
         let entry = self.entries.get(usize::try_from(fd).ok()?)?.as_ref()?;
         Some((entry.pool, entry.bytes))
@@ -304,19 +303,19 @@ impl Process {
         self.entries.iter().enumerate().filter_map(|(fd, entry)| Some((fd as RawFd, entry.as_ref()?)))
     }
 
-    /// Where the edge of an endpoint leads.
+    /// The other end of an endpoint's edge.
     pub(crate) fn edge(&self, fd: RawFd) -> Option<(Nid, Dpid)> {
         let entry = self.entries.get(usize::try_from(fd).ok()?)?.as_ref()?;
         self.dp.edge(&entry.point)
     }
 
-    /// The edge of an endpoint leads elsewhere now.
+    /// The edge of an endpoint was redirected.
     pub(crate) fn note_redirect(&mut self, fd: RawFd) {
         let entry = usize::try_from(fd).ok().and_then(|at| self.entries.get_mut(at)?.as_mut());
         entry.into_iter().for_each(|entry| entry.redirects += 1);
     }
 
-    /// How long until the next report; `Duration::MAX` where none is asked for.
+    /// How long until the next report. `Duration::MAX` if reports are off.
     pub(crate) fn report_in(&self) -> Duration {
         self.reporter.as_ref().map_or(Duration::MAX, Reporter::due_in)
     }
@@ -340,17 +339,17 @@ impl Process {
         reporter.lines(self.dp.nodes().own(), &points.collect::<Vec<_>>())
     }
 
-    /// The descriptor is no endpoint any more. Returns the endpoint.
+    /// Remove the endpoint of this descriptor. Returns it.
     pub(crate) fn forget(&mut self, fd: RawFd) -> Option<Point> {
         let entry = self.entries.get_mut(usize::try_from(fd).ok()?)?.take()?;
-        // Its last figures.
+        // Report its last figures.
         report::write(&self.lines(std::iter::once(&entry)));
         self.live -= 1;
         mark(fd, false);
         Some(ManuallyDrop::into_inner(entry.point))
     }
 
-    /// Forget the endpoints whose descriptors the program has closed.
+    /// Remove the endpoints whose descriptors the program has closed.
     fn sweep(&mut self) {
         if self.live == self.dp.open_count() {
             return;
@@ -358,7 +357,7 @@ impl Process {
         for fd in 0..self.entries.len() {
             let is_gone = self.entries[fd].as_ref().is_some_and(|entry| !self.dp.is_open(&entry.point));
             if is_gone && let Some(point) = self.forget(fd as RawFd) {
-                // The program has closed the number, or given it to something else.
+                // The program has closed the descriptor, and another file may have its number.
                 point.forget();
             }
         }

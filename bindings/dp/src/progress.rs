@@ -1,4 +1,4 @@
-//! The thread that works while the program does something else: what an interrupt handler did for the paper's kernel.
+//! The progress thread, which works while the program does something else. In the paper's kernel an interrupt handler did this.
 //!
 //! ```text
 //!   the program           this thread
@@ -24,7 +24,7 @@ use crate::pace::{NAP, Step, pause};
 use crate::process::{self, PROCESS};
 use crate::report;
 
-/// How long the end of the process waits for what was written.
+/// How long the end of the process waits until written messages are accepted.
 const FINISH: Duration = Duration::from_secs(5);
 /// How long it waits for another thread's call.
 const BUSY: Duration = Duration::from_millis(500);
@@ -72,7 +72,7 @@ fn run(descriptor: &Own, waker: &Arc<Waker>) {
     }
 }
 
-/// The process ends: what was written still leaves, and the peers are told.
+/// The process ends: send written messages, and notify the peers.
 pub(crate) fn finish() {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The functions of `fm.h`. Each looks at its arguments, and lets no panic through.
+//! The functions of `fm.h`. Each checks its arguments and catches panics.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure
 }
 
 /// # Safety
-/// `names` is null, or points to so many strings, each null or ending with 0, which outlive what is returned.
+/// `names` is null, or points to `nodes` pointers. Each is null or points to a string that ends with 0 and outlives the returned list.
 unsafe fn strings<'a>(names: *const *const c_char, nodes: c_int) -> Result<Vec<&'a str>, Failure> {
     let nodes = usize::try_from(nodes).map_err(|_| Failure::argument("`nodes` is negative"))?;
     if names.is_null() {

@@ -14,7 +14,7 @@ use crate::code::{Code, Failure};
 #[repr(C)]
 #[derive(Debug)]
 pub struct Message {
-    /// The node that sent it; for a returned message, the node that it was sent to.
+    /// The node that sent it. For a returned message, the node to which it was sent.
     pub node: c_int,
     /// The handler that it names.
     pub handler: c_int,
@@ -39,11 +39,11 @@ impl Message {
 /// The message is valid until the function returns. The function returns, or ends its thread.
 pub type HandlerFn = unsafe extern "C-unwind" fn(context: *mut c_void, message: *const Message);
 
-/// A thread's node. It ends before the process ceases to be its owner.
+/// A thread's node. The node is closed before the process ceases to be its owner.
 pub(crate) type Owned = (Fm<()>, NodeOwner);
 
 /// The thread's node, if it has one. A program may end in a handler (`exit`): then the node is still borrowed when the
-/// thread ends, and is leaked. So is the copy in a forked child: its end would tell the peers that the parent has gone.
+/// thread ends, and is leaked. So is the copy in a forked child, because its drop would notify the peers that the parent has left.
 struct Slot(RefCell<ManuallyDrop<Option<Owned>>>);
 
 impl Drop for Slot {
@@ -58,13 +58,13 @@ impl Drop for Slot {
 
 thread_local! {
     static NODE: Slot = const { Slot(RefCell::new(ManuallyDrop::new(None))) };
-    /// Calls that have found nothing.
+    /// The number of idle calls.
     static IDLE: Cell<u32> = const { Cell::new(0) };
     /// The message whose handler runs on this thread.
     static CURRENT: Cell<Option<NonNull<c_void>>> = const { Cell::new(None) };
 }
 
-/// Where an API call was made: inside a handler, or outside.
+/// The context of an API call: inside a handler, or outside.
 pub(crate) enum Here<'a> {
     /// In the handler of this message.
     Handler(&'a am_fm::Message<'a, ()>),
@@ -73,7 +73,7 @@ pub(crate) enum Here<'a> {
 }
 
 /// # Errors
-/// This process was forked from one with a node. What both sent would break the parent's connections.
+/// This process was forked from one with a node. Frames of both would break the parent's connections.
 #[inline]
 fn not_in_child() -> Result<(), Failure> {
     if am_api::is_forked_child() { Err(Failure::plain(Code::Forked)) } else { Ok(()) }
@@ -101,7 +101,7 @@ pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -
         let mut result = work(&mut node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?.0);
         if let Err(failure) = &mut result {
             hang_up_if_lost(node)?;
-            // The cause may be here.
+            // This node itself may be the cause.
             if matches!(failure.code, Code::Unreachable | Code::Timeout)
                 && let Some((fm, _)) = node
             {
@@ -112,7 +112,7 @@ pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -
     })
 }
 
-/// How many calls of a thread may find nothing between two looks at the node's descriptors.
+/// The number of idle calls of a thread between two checks of the node's descriptors.
 const IDLE_CALLS: u32 = 256;
 
 /// Run `work`, which receives, with the thread's node. In a handler this is an error.
@@ -126,14 +126,14 @@ pub(crate) fn receive(work: impl FnOnce(&mut Fm<()>) -> usize) -> Result<usize, 
     })
 }
 
-/// Look whether the program has closed descriptors of the library, and end the node then.
+/// Check whether the program has closed descriptors of the library. If so, close the node.
 ///
 /// # Errors
-/// It has.
+/// The program has closed such a descriptor.
 #[cold]
 pub(crate) fn hang_up_if_lost(node: &mut Option<Owned>) -> Result<(), Failure> {
     if node.as_ref().is_some_and(|(_, owner)| owner.is_lost()) {
-        // It closes what it still has.
+        // The drop closes the remaining descriptors.
         *node = None;
         return Err(Failure::plain(Code::Lost));
     }
@@ -153,7 +153,7 @@ pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Owned>) -> Result<T, Failure
     found.unwrap_or_else(|_| Err(Failure::plain(Code::NotInitialized)))
 }
 
-/// Run a handler of the program's.
+/// Run a handler of the program.
 #[inline]
 pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Message<'_, ()>) {
     let view = Message::new(message.source(), message.handler(), message.words(), message.bytes());

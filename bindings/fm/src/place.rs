@@ -8,7 +8,7 @@ use am_fm::Transport;
 use am_transport::NameError;
 use am_transport::loopback::{Plug, wire};
 
-/// What the name of a wire in memory begins with.
+/// The scheme of a wire in memory.
 const LOOPBACK: &str = "loopback:";
 
 /// Why a transport could not be opened.
@@ -77,7 +77,7 @@ fn plug(name: &str, own: usize, nodes: usize) -> Result<Plug, PlaceError> {
     ends.get_mut(own).and_then(Option::take).ok_or(PlaceError::Taken(own))
 }
 
-/// An end is free again. When all are, the name is free for another wire.
+/// Release an end. When all ends are free, the name is free for another wire.
 fn unplug(name: &str, own: usize, plug: Plug) {
     let mut wires = WIRES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ends) = wires.get_mut(name) else { return };
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// A kind that is added to `am_api::transports` is one that C programs have.
+    /// Each kind of transport in `am_api::transports` is available to C programs.
     #[test]
     fn every_kind_is_known() {
         for kind in am_api::transports::kinds() {

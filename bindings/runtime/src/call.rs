@@ -1,4 +1,4 @@
-//! A call of the program: what panics in it stays in it, and why it failed can be asked for on its thread.
+//! A call of the program: no panic leaves it, and the text of its failure is kept for its thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::thread_end::at_border;
 
-/// Run a call of the program. Where it panics, `on_panic` makes its result of what the panic said.
+/// Run a call of the program. If it panics, `on_panic` gets the panic's text and returns the result.
 #[inline]
 pub fn call<T: Copy>(work: impl FnOnce() -> T, on_panic: impl FnOnce(&str) -> T) -> T {
     at_border(|| catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| on_panic(said(&*panic))))
@@ -29,11 +29,11 @@ thread_local! {
 pub fn keep_error(text: String) {
     let text: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
     let text = CString::new(text).unwrap_or_default();
-    // A thread that is just ending has no place for the text, and asks for none.
+    // Fails only on a thread that is ending, which does not ask for the text.
     _ = LAST.try_with(|last| last.replace(text));
 }
 
-/// The text of the last failure on this thread; it stays where it is until the next.
+/// The text of the last failure on this thread. It is valid until the next failure.
 pub fn last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

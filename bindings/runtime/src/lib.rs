@@ -1,4 +1,4 @@
-//! What each library for C programs needs once, whatever its calls are.
+//! The parts that every library for C programs needs.
 //!
 //! ```text
 //!   a C program

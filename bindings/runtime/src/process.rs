@@ -1,5 +1,5 @@
-//! The process: the node that it has, its place in its job, its exit. A child that is forked from it has copies of all, and uses none:
-//! what both sent would break the parent's connections.
+//! The process: its node, its place in its job, its exit. A forked child has copies of these, and must not use them: frames of both would
+//! break the parent's connections.
 
 use std::sync::OnceLock;
 use std::{mem, process};
@@ -17,7 +17,7 @@ pub struct NodeOwner {
 }
 
 impl NodeOwner {
-    /// The node is open. `owner` was made before, since a child may be forked while it opens.
+    /// The owner of a node that was just opened. `owner` was made before that, because a child may be forked meanwhile.
     pub fn new(owner: Owner) -> NodeOwner {
         NodeOwner { losses: own::losses(), _owner: owner }
     }
@@ -29,22 +29,22 @@ impl NodeOwner {
     }
 }
 
-/// The process's place among those of its job. A launcher gives it once, so it is kept for the next node: where one cannot be opened, or
-/// after its end.
+/// The process's place among those of its job. A launcher assigns it once, so it is kept for the next node, if one cannot be opened or has
+/// been closed.
 #[derive(Debug)]
 pub struct KeptPlace {
     place: Option<Place>,
-    /// The process that it was given to.
+    /// The process to which it was assigned.
     process: u32,
 }
 
 impl KeptPlace {
-    /// None is known yet.
+    /// No place is known yet.
     pub const fn empty() -> KeptPlace {
         KeptPlace { place: None, process: 0 }
     }
 
-    /// The one that a launcher gave, or found now.
+    /// The kept place. If there is none, ask the launcher.
     ///
     /// # Errors
     /// See [`FindError`].
@@ -57,27 +57,27 @@ impl KeptPlace {
         Ok(self.place.insert(place))
     }
 
-    /// The one that was found last, if it was not taken.
+    /// The kept place, if there is one.
     pub fn get(&mut self) -> Option<&mut Place> {
         self.place.as_mut()
     }
 
-    /// The place, which is the caller's from now on.
+    /// Take the kept place: it is the caller's from now on.
     pub fn take(&mut self) -> Option<Place> {
         let place = self.place.take()?;
         if self.process == process::id() {
             return Some(place);
         }
-        // The parent's connection with the launcher is not this process's to end.
+        // In a child, forget the place without ending the parent's connection with the launcher.
         mem::forget(place);
         None
     }
 }
 
-/// What the library does at the exit.
+/// The function that the library runs at the exit.
 static FINISH: OnceLock<fn()> = OnceLock::new();
 
-/// Run this when the process exits. A library has one such function, and may call this again with it.
+/// Run this function when the process exits. A library has only one; registering it again changes nothing.
 pub fn at_exit(finish: fn()) {
     FINISH.get_or_init(|| {
         // SAFETY: the function belongs to this library, which a program does not unload before it exits.

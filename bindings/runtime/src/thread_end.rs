@@ -1,7 +1,7 @@
 //! A thread that the program cancels, or that calls `pthread_exit` in a handler, ends at the library's border.
 //!
-//! The C library ends a thread by unwinding its stack. Rust's frames are not made for that: what they hold would stay locked or
-//! borrowed, and the border, where panics stop, would end the process.
+//! The C library ends a thread by unwinding its stack. Rust's frames do not support this: locks and borrows would stay, and the border, which
+//! stops panics, would end the process.
 //!
 //! ```text
 //!   the program calls        a cancel acts here, before anything is done
@@ -28,14 +28,14 @@ unsafe extern "C-unwind" {
     fn thread_end_go_on() -> !;
 }
 
-/// What this thread does in the library.
+/// The state of this thread in the library.
 #[derive(Clone, Copy)]
 struct Inside {
     /// Calls under way: more than one while a handler calls the library.
     depth: u32,
     /// Whether the program lets cancels act, outside of the innermost call.
     state: c_int,
-    /// The call, by its depth, at whose border the thread ends; 0: it does not end.
+    /// The depth of the call at whose border the thread ends. 0 if it does not end.
     ends_at: u32,
 }
 
@@ -43,7 +43,7 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { depth: 0, state: PTHREAD_CANCEL_DISABLE, ends_at: 0 }) };
 }
 
-/// From here on no cancel acts. Returns the program's type and state.
+/// Disable cancels. Returns the program's type and state.
 ///
 /// The type comes first: in glibc (2.36) an asynchronous cancel that is on its way acts even after its state was disabled.
 ///
@@ -60,7 +60,7 @@ unsafe fn forbid_cancels() -> (c_int, c_int) {
     (kind, state)
 }
 
-/// Run a call of the program. It must let no panic through, and its result must need no drop.
+/// Run a call of the program. No panic may leave it, and its result must need no drop.
 #[inline]
 pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the thread may end here: nothing of the library is on its stack.
@@ -75,7 +75,7 @@ pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
     let is_ending = INSIDE.get().ends_at == depth;
     let ends_at = if is_ending { 0 } else { INSIDE.get().ends_at };
     INSIDE.set(Inside { ends_at, ..before });
-    // SAFETY: as above. What was begun in this call and at no other depth goes on: no frame of Rust that holds anything is below.
+    // SAFETY: as above. Only an end of the thread that began in this call continues here, so no Rust frame that owns anything is below.
     unsafe {
         pthread_setcancelstate(state, ptr::null_mut());
         if is_ending {
@@ -88,17 +88,17 @@ pub(crate) fn at_border<T: Copy>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Calls the closure that `data` is.
+/// Calls the closure to which `data` points.
 ///
 /// # Safety
-/// It is one.
+/// `data` points to a valid `F`.
 unsafe extern "C-unwind" fn run<F: Fn() + Copy>(data: *mut c_void) {
     // SAFETY: the caller's promise.
     let work = unsafe { *data.cast::<F>() };
     work();
 }
 
-/// Run what may end the thread. Returns whether it did: then the call has to come to its end, without waiting.
+/// Run work that may end the thread. Returns whether it did: then the call has to return without waiting.
 #[inline]
 fn catch<F: Fn() + Copy>(mut work: F) -> bool {
     // SAFETY: `work` lives on, and is what `run` takes it for. The frames between hold nothing, since the closure is `Copy`.
@@ -110,7 +110,7 @@ fn catch<F: Fn() + Copy>(mut work: F) -> bool {
     is_ending
 }
 
-/// Run a handler of the program. If that ends the thread, it has returned as far as the library is concerned.
+/// Run a handler of the program. If it ends the thread, the library treats it as returned.
 #[inline]
 pub fn handler<F: Fn() + Copy>(handler: F) {
     catch(move || {
@@ -121,7 +121,7 @@ pub fn handler<F: Fn() + Copy>(handler: F) {
     });
 }
 
-/// Run a system call that may wait, and that a cancel may end. `None`: it did, or the thread ends anyway.
+/// Run a system call that may wait, and that a cancel may end. `None` if the thread ends.
 pub fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
     let inside = INSIDE.get();
     if inside.ends_at != 0 {

@@ -1,7 +1,7 @@
-//! Ends the sleep of a thread that waits for the node's descriptor and for another thread.
+//! A waker: another thread uses it to end the sleep of a thread that waits on the node's descriptor.
 //!
-//! A program may close every descriptor, as one that goes into the background does. Then its own files get the numbers. So nothing is
-//! written or read before a look whose the number is.
+//! A program may close every descriptor, as a daemon does when it goes into the background. Its own files may then get the numbers. So each
+//! access first checks that the descriptor is still the library's.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use am_api::own::{Own, high};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::unistd::{read, write};
 
-/// See the module's page.
+/// Ends the sleep of one thread.
 #[derive(Debug)]
 pub struct Waker(Own);
 
@@ -29,9 +29,9 @@ impl Waker {
         self.0.is_lost()
     }
 
-    /// Wake the thread. Where the program has closed the descriptor, that has woken it.
+    /// Wake the thread. If the program has closed the descriptor, the close has woken it.
     pub fn wake(&self) {
-        // It fails only while the counter is full, and the thread awake.
+        // Fails only if the counter is full, and then the thread is awake.
         _ = self.0.get().map(|event| write(event, &1_u64.to_ne_bytes()));
     }
 
@@ -41,7 +41,7 @@ impl Waker {
     }
 }
 
-/// Readable once it was used. The thread sleeps on it.
+/// The descriptor on which the thread sleeps. Readable once the waker was used.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
