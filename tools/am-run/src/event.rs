@@ -1,19 +1,19 @@
-//! What the launcher's threads tell its main thread.
+//! The events that the launcher's threads send to its main thread.
 
 use crate::protocol::FromAgent;
 
-/// What the launcher reacts to.
+/// An event for the launcher's main thread.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// This agent runs.
     Ready(usize),
-    /// The command that was to start this agent did not.
+    /// The command that should have started this agent failed.
     NoAgent(usize, String),
-    /// An agent said this.
+    /// An agent sent this message.
     Said(usize, FromAgent),
     /// An agent's pipe has ended.
     Gone(usize),
-    /// Standard output or standard error takes nothing more: why.
+    /// Standard output or standard error cannot be written any more, for this reason.
     NoOutput(std::io::Error),
     /// A signal arrived.
     Signal(i32),

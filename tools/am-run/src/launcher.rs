@@ -55,16 +55,16 @@ struct Launcher {
     ended: Vec<bool>,
     /// The blobs of the present exchange.
     blobs: Vec<Option<Vec<u8>>>,
-    /// The way back to the thread that reads input.
+    /// The channel to the thread that reads input.
     taken: mpsc::Sender<()>,
     stop: Stop,
     /// The exit code, once it is decided.
     code: Option<u8>,
     /// Whether a signal asks for the end.
     is_interrupted: bool,
-    /// When the agents were told to end, or have to be.
+    /// The time at which the agents were asked to end, or will be asked.
     end_at: Option<Instant>,
-    /// Since when the agents are told to end.
+    /// The time at which the agents were asked to end.
     ending_since: Option<Instant>,
 }
 
@@ -323,10 +323,10 @@ impl Launcher {
         }
     }
 
-    /// The processes of one more host are stopped. The agents are in other process groups, and go on.
+    /// The processes of one more host are stopped. The agents keep running, because they are in other process groups.
     fn on_stopped(&mut self) {
         if self.stop.answer() {
-            // It fails only for a number that is no signal.
+            // Fails only for a number that is no signal.
             _ = raise(Signal::SIGSTOP);
         }
     }
@@ -339,7 +339,7 @@ impl Launcher {
         self.fail(NO_JOB);
     }
 
-    /// A process that has ended takes part in no exchange, and the others would wait for it forever.
+    /// An ended process takes part in no exchange, so the others would wait for it forever.
     fn check_exchange(&mut self) {
         let mut missing = self.blobs.iter().zip(&self.ended).map(|(blob, ended)| blob.is_none() && *ended);
         let is_waiting = self.blobs.iter().any(Option::is_some);
@@ -357,7 +357,7 @@ impl Launcher {
         self.end();
     }
 
-    /// Tell the agents to end.
+    /// Ask the agents to end.
     fn end(&mut self) {
         if self.ending_since.is_none() {
             self.ending_since = Some(Instant::now());

@@ -19,17 +19,17 @@ const MAX_LINE: usize = 1 << 20;
 /// A pipe that is writable takes this many bytes at once (`PIPE_BUF`), so that no write blocks.
 const PIECE: usize = 4096;
 
-/// The interval at which a write that waits for the reader looks whether the job ends, in milliseconds.
+/// The interval in milliseconds at which a blocked write checks whether the job is interrupted.
 const LOOK: u8 = 100;
 
-/// A reader that has taken nothing for this long is not waited for when the job is interrupted.
+/// When the job is interrupted, output is dropped if its reader has read nothing for this long.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// Collects the lines of all processes and writes each as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     prefix: bool,
-    /// The lines that have no end yet.
+    /// The incomplete last lines of the processes.
     open: Mutex<BTreeMap<(u32, Stream), Vec<u8>>>,
     /// Whether a signal has asked for the end of the job.
     is_interrupted: AtomicBool,
@@ -42,15 +42,15 @@ impl Output {
         Output { prefix, ..Output::default() }
     }
 
-    /// The job is to end: a reader that takes nothing is not waited for any more.
+    /// The job is interrupted: from now on do not wait for a reader that reads nothing.
     pub(crate) fn interrupt(&self) {
         self.is_interrupted.store(true, Relaxed);
     }
 
-    /// A process wrote this.
+    /// Add output of a process, and write the complete lines.
     ///
     /// # Errors
-    /// Those of standard output and standard error.
+    /// The errors of standard output and standard error.
     pub(crate) fn write(&self, rank: u32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let line = open.entry((rank, stream)).or_default();
@@ -64,10 +64,10 @@ impl Output {
         self.put(rank, stream, &lines)
     }
 
-    /// A process has ended: its last line may have no end.
+    /// Write the last line of a process that has ended, which may lack its newline.
     ///
     /// # Errors
-    /// Those of standard output and standard error.
+    /// The errors of standard output and standard error.
     pub(crate) fn end(&self, rank: u32) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         for stream in [Stream::Output, Stream::Error] {

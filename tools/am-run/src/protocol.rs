@@ -1,4 +1,4 @@
-//! What launcher and agent say to each other, through the pipe of the remote shell.
+//! The messages between launcher and agent, through the pipes of the remote shell.
 
 use std::io::{self, ErrorKind, Read, Stdout};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use am_spmd::rendezvous::{self, variables};
 use serde::{Deserialize, Serialize};
 
-/// The argument that makes this program an agent.
+/// The argument that starts this program as an agent.
 pub(crate) const AGENT: &str = "--agent";
 
-/// What the agent writes first. A remote shell's own output, such as that of a login script, may come before it.
+/// The agent's greeting, its first output. Output of the remote shell, such as that of a login script, may come before it.
 pub(crate) const GREETING: &[u8] = concat!("\u{1}am-run ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 
-/// What every version's greeting begins with.
+/// The prefix of the greeting of every version.
 const GREETING_START: &[u8] = b"\x01am-run ";
 
-/// The most bytes of what a remote shell says instead of an agent that an error shows.
+/// An error shows this many bytes of a remote shell's output, if no agent answers.
 const MAX_SHOWN: usize = 200;
 
-/// The most bytes that a remote shell says before its agent speaks.
+/// The most bytes that a remote shell may write before the agent's greeting.
 const MAX_BEFORE: usize = 64 * 1024;
 
 /// The longest message between launcher and agent.
@@ -27,10 +27,10 @@ pub(crate) const MAX_MESSAGE: usize = 1 << 30;
 /// The most bytes of output or input in one message.
 pub(crate) const CHUNK: usize = 32 * 1024;
 
-/// A job, as far as it concerns one host.
+/// The part of a job that runs on one host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// Its name.
+    /// The name of the job.
     pub(crate) name: String,
     /// The number of processes on all hosts.
     pub(crate) size: u32,
@@ -56,7 +56,7 @@ impl Job {
     }
 }
 
-/// What an agent gets. The first is a job.
+/// A message to an agent. The first one is a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToAgent {
     /// Start these processes.
@@ -89,14 +89,14 @@ pub(crate) enum End {
     Signal(i32),
 }
 
-/// What an agent says.
+/// A message from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromAgent {
     /// A process wrote this.
     Written(u32, Stream, Vec<u8>),
-    /// The reader has taken the last input.
+    /// The process that reads the input has read the last piece.
     InputTaken,
-    /// The processes have this signal.
+    /// This signal was sent to the processes.
     Signalled(i32),
     /// A process's blob for its next exchange.
     Blob(u32, Vec<u8>),
@@ -106,7 +106,7 @@ pub(crate) enum FromAgent {
     Failed(String),
 }
 
-/// The way to the launcher, for all threads.
+/// The agent's output to the launcher, shared by all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct ToLauncher(Arc<Mutex<Stdout>>);
 
@@ -117,20 +117,20 @@ impl Default for ToLauncher {
 }
 
 impl ToLauncher {
-    /// Say this to the launcher. If the launcher has ended, its end is noticed elsewhere: the main thread reads from it.
+    /// Send this to the launcher. Errors are ignored: the main thread reads from the launcher, and so notices its end.
     pub(crate) fn say(&self, message: &FromAgent) {
         let mut stdout = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         _ = rendezvous::write(&mut *stdout, message);
     }
 }
 
-/// Skip what a remote shell writes before the agent speaks. Returns the text that was skipped.
+/// Skip the remote shell's output before the agent's greeting. Returns the skipped text.
 ///
 /// # Errors
-/// The stream's; [`ErrorKind::InvalidData`] for an agent of another version, and for a shell that says too much.
+/// The stream's errors; [`ErrorKind::InvalidData`] for an agent of another version, and for a shell that writes too much.
 pub(crate) fn await_greeting(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let (mut seen, mut byte) = (Vec::new(), [0]);
-    // Where the present line begins.
+    // The start of the current line.
     let mut line = 0;
     let shown = |seen: &[u8]| String::from_utf8_lossy(&seen[..seen.len().min(MAX_SHOWN)]).trim().to_owned();
     loop {

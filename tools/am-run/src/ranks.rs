@@ -21,10 +21,10 @@ use crate::start::START;
 
 /// How long a process has between SIGTERM and SIGKILL.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// How long the output of an ended process is waited for: another process may hold its pipe open.
+/// How long to wait for the end of the output of an ended process. A limit is needed because another process may hold its pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// The process groups that are there. A group's number is free for others after its process was waited for, so both happen under
+/// The existing process groups. The kernel may reuse a group's number once its process was waited for, so signalling and waiting both hold
 /// this lock.
 type Groups = Arc<Mutex<Vec<Pid>>>;
 
@@ -36,7 +36,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Start them. `None` if that fails, and the launcher is told why.
+    /// Start the processes. If that fails, report the reason to the launcher and return `None`.
     pub(crate) fn start(job: &Job, own: [(&str, &str); 2], to: &ToLauncher) -> Option<Ranks> {
         let mut ranks = Ranks { groups: Groups::default(), input: None };
         for (local, &rank) in job.ranks.iter().enumerate() {
@@ -44,7 +44,7 @@ impl Ranks {
             if let Err(error) = started.and_then(|child| ranks.watch(rank, child, to)) {
                 let directory = String::from_utf8_lossy(&job.directory);
                 let why = format!("rank {rank} cannot be started in {directory}: {error}{}", advice(&error));
-                // Before the others end: this is the reason.
+                // Report this before ending the other processes: it is the reason for their end.
                 to.say(&FromAgent::Failed(why));
                 ranks.end();
                 return None;
@@ -53,7 +53,7 @@ impl Ranks {
         Some(ranks)
     }
 
-    /// Watch a process. One that cannot be watched is ended.
+    /// Watch a process. End it if it cannot be watched.
     fn watch(&mut self, rank: u32, mut child: Child, to: &ToLauncher) -> io::Result<()> {
         let group = Pid::from_raw(child.id().cast_signed());
         lock(&self.groups).push(group);
@@ -106,14 +106,14 @@ impl Ranks {
 
     /// Input for the reader; none means its end.
     pub(crate) fn input(&self, bytes: Vec<u8>) {
-        // A reader that has ended needs none.
+        // An error is ignored: the process that reads the input has ended.
         self.input.iter().for_each(|input| _ = input.send(bytes.clone()));
     }
 
     /// Send a signal to all processes.
     pub(crate) fn signal(&self, number: i32) {
         let Ok(signal) = Signal::try_from(number) else { return };
-        // It fails only for a group whose processes have all ended.
+        // Fails only for a group whose processes have all ended.
         lock(&self.groups).iter().for_each(|group| _ = signal::killpg(*group, signal));
     }
 
@@ -130,7 +130,7 @@ impl Ranks {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        // What they wrote last, and how they ended, is on its way.
+        // The threads still send the last output and the exit codes.
         thread::sleep(Duration::from_millis(50));
     }
 }

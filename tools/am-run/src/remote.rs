@@ -1,4 +1,4 @@
-//! An agent, seen from the launcher: a child process, here or behind the remote shell.
+//! The launcher's side of an agent: a child process that is the agent, or the remote shell that runs it.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Write};
@@ -22,7 +22,7 @@ use crate::ranks::advice;
 /// How long a command may take to end after its output has ended.
 const LAST_STATUS: Duration = Duration::from_millis(500);
 
-/// An agent that was started. Messages to it go through a thread: a pipe may be full.
+/// A started agent. A separate thread writes the messages to it, because its pipe may be full.
 #[derive(Debug)]
 pub(crate) struct Agent {
     pub(crate) host: String,
@@ -32,7 +32,7 @@ pub(crate) struct Agent {
     child: Arc<Mutex<Child>>,
 }
 
-/// What an agent's threads need.
+/// The channels that an agent's threads use.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     pub(crate) events: Sender<Event>,
@@ -43,7 +43,7 @@ impl Agent {
     /// Start the agent of this host, which is number `at` in the list.
     ///
     /// # Errors
-    /// The command cannot be started; the text says which.
+    /// The command cannot be started; the text names it.
     pub(crate) fn start(options: &Options, host: &str, at: usize, ways: &Ways) -> Result<Agent, String> {
         let (mut command, shown) = command(options, host)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -66,12 +66,12 @@ impl Agent {
         }
     }
 
-    /// Say this to the agent. If it is gone, its end is an event.
+    /// Send this to the agent. Errors are ignored: the end of the agent is an event of its own.
     pub(crate) fn say(&self, message: ToAgent) {
         _ = self.to.send(message);
     }
 
-    /// How the command ended. One that has closed its output and goes on is ended.
+    /// Describe how the command ended. If it has closed its output and still runs, end it.
     pub(crate) fn end(&self) -> String {
         let start = Instant::now();
         while start.elapsed() < LAST_STATUS {
@@ -100,14 +100,14 @@ impl Agent {
     /// Send a signal to the command's process group.
     fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
-        // Its number is free for others after it was waited for.
+        // After the child was waited for, the kernel may reuse its number.
         if let Ok(None) = child.try_wait() {
             _ = killpg(Pid::from_raw(child.id().cast_signed()), signal);
         }
     }
 }
 
-/// What to say when the launcher gets no thread.
+/// The error text for a thread that the launcher cannot create.
 pub(crate) fn no_thread(error: &io::Error) -> String {
     format!("no thread for this job: {error}; raise the limit of processes here (`ulimit -u`), or name fewer hosts")
 }
@@ -127,13 +127,13 @@ fn command(options: &Options, host: &str) -> Result<(Command, String), String> {
     let mut words = options.rsh.split_whitespace();
     let shell = words.next().ok_or("--rsh names no command")?;
     let mut command = Command::new(shell);
-    // Some remote shells take a host without brackets only.
+    // Some remote shells accept IPv6 addresses only without brackets.
     command.args(words).arg(host.trim_matches(['[', ']'])).arg(there).arg(AGENT);
     let shown = format!("{} {host} {} {AGENT}", options.rsh, there.to_string_lossy());
     Ok((command, shown))
 }
 
-/// Whether the host is this one by its name.
+/// Whether this name means the local host.
 fn is_here(host: &str) -> bool {
     let own = nix::unistd::gethostname().unwrap_or_default();
     host == "localhost" || OsStr::new(host) == own
@@ -147,7 +147,7 @@ fn speak(mut stdin: ChildStdin, messages: &Receiver<ToAgent>) {
     }
 }
 
-/// Hand on what the agent says: output at once, everything else as an event.
+/// Read the agent's messages: write output at once, and pass on everything else as an event.
 fn listen(at: usize, stdout: ChildStdout, ways: &Ways) {
     let mut from = BufReader::new(stdout);
     // The launcher's main thread outlives this one.

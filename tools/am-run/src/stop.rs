@@ -1,27 +1,27 @@
-//! When the launcher stops, after Ctrl-Z: once, when the processes of all hosts are stopped.
+//! After Ctrl-Z: the launcher stops itself once the processes of all hosts are stopped.
 
-/// The answers that are missing. Each host answers each request to stop, and may be slow.
+/// Counts the missing answers. Each host answers each request to stop, and may be slow.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
-    /// Answers to requests that no longer count.
+    /// Missing answers to earlier, cancelled requests.
     stale: usize,
-    /// Answers to the request that counts.
+    /// Missing answers to the current request.
     missing: usize,
 }
 
 impl Stop {
-    /// This many hosts were asked to stop. A request before it counts no more.
+    /// This many hosts were asked to stop. Cancels an earlier request.
     pub(crate) fn ask(&mut self, hosts: usize) {
         self.cancel();
         self.missing = hosts;
     }
 
-    /// The processes go on.
+    /// The processes continue: cancel the request.
     pub(crate) fn cancel(&mut self) {
         self.stale += std::mem::take(&mut self.missing);
     }
 
-    /// A host has answered. Returns whether the launcher is to stop now.
+    /// Count the answer of a host. Returns whether the launcher shall stop now.
     pub(crate) fn answer(&mut self) -> bool {
         if self.stale > 0 {
             self.stale -= 1;

@@ -16,12 +16,12 @@ use nix::unistd;
 
 use crate::protocol::{FromAgent, Job, ToLauncher};
 
-/// After a failed accept: as long as descriptors are used up, each fails at once.
+/// The pause after a failed accept. Without it the loop would spin while the process has no free descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
 type Blobs = Arc<Vec<Vec<u8>>>;
 
-/// The processes that have their place, each with the way to its thread.
+/// The connected processes, by rank, each with the channel to its thread.
 type Seats = Arc<Mutex<BTreeMap<u32, Sender<Blobs>>>>;
 
 /// The agent's side of the rendezvous.
@@ -32,7 +32,7 @@ pub(crate) struct Table {
     secret: String,
 }
 
-/// What each thread needs.
+/// The state shared by all threads.
 #[derive(Clone, Debug)]
 struct Host {
     seats: Seats,
@@ -60,7 +60,7 @@ impl Table {
         thread::Builder::new().spawn(move || {
             for stream in listener.incoming() {
                 let host = host.clone();
-                // Without a descriptor or a thread for it, the process asks in vain, and the next may have more luck.
+                // Without a free descriptor or a thread, this process gets no answer. The loop goes on for the next one.
                 let served = stream.and_then(|stream| thread::Builder::new().spawn(move || host.serve(stream)));
                 if served.is_err() {
                     thread::sleep(PAUSE);
@@ -70,23 +70,23 @@ impl Table {
         Ok(Table { seats, socket, secret })
     }
 
-    /// How the processes find it.
+    /// The environment variables by which the processes find the rendezvous.
     pub(crate) fn variables(&self) -> [(&'static str, &str); 2] {
         [(variables::RENDEZVOUS, &self.socket), (variables::SECRET, &self.secret)]
     }
 
-    /// All ranks' blobs of an exchange, for all processes.
+    /// Send all ranks' blobs of an exchange to all processes.
     pub(crate) fn answer(&self, blobs: Vec<Vec<u8>>) {
         let blobs = Arc::new(blobs);
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        // A process that has ended needs none.
+        // An error is ignored: the process has ended.
         seats.values().for_each(|seat| _ = seat.send(blobs.clone()));
     }
 }
 
 impl Host {
     fn serve(&self, mut stream: UnixStream) {
-        // Another user cannot know the secret; it need not be asked.
+        // Close the connection of another user at once: it cannot know the secret.
         let user = getsockopt(&stream, PeerCredentials).map(|peer| peer.uid());
         if user != Ok(unistd::geteuid().as_raw()) {
             return;

@@ -1,30 +1,31 @@
-//! What each user may do in a time: attach, and have lines in the log. One that does more waits, or is counted and left out of the log.
+//! Rate limits for each user: how often its programs may attach, and how many log lines may be about it. A program above the limit waits
+//! to attach; a line above the limit is counted and not logged.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often a user may attach at once.
+/// How many times a user may attach in one burst.
 pub const MAX_ATTACHES: u32 = 1024;
 
-/// How often in a second after that.
+/// How many times a second a user may attach after the burst.
 pub const ATTACHES_A_SECOND: u32 = 50;
 
-/// The lines of the log about a user at once.
+/// How many log lines may be about one user in one burst.
 pub const MAX_LINES: u32 = 512;
 
-/// In a second after that.
+/// How many log lines a second may be about one user after the burst.
 pub const LINES_A_SECOND: u32 = 4;
 
-/// The frames for all nodes of a port at once. An honest node sends a few when it begins, and then one in seconds.
+/// How many broadcast frames a port may send in one burst. A correct node sends a few when it starts, and then one every few seconds.
 pub const MAX_BROADCASTS: u32 = 256;
 
-/// In a second after that.
+/// How many broadcast frames a second a port may send after the burst.
 pub const BROADCASTS_A_SECOND: u32 = 100;
 
-/// Users beyond it are looked through for those that have done nothing for long.
+/// When the table has more users than this, users whose budgets are full again are removed from it.
 const MANY_USERS: usize = 256;
 
-/// A leaky bucket: when it is empty.
+/// A leaky bucket, stored as the time at which it is empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket(Instant);
 
@@ -33,7 +34,7 @@ impl Bucket {
         Bucket(now)
     }
 
-    /// Whether there was room: `most` at once, and `a_second` in a second after that.
+    /// Use the bucket once. Returns whether it had room: `most` uses in one burst, then `a_second` uses a second.
     pub(crate) fn take(&mut self, most: u32, a_second: u32, now: Instant) -> bool {
         let interval = Duration::from_secs(1) / a_second;
         let empty = self.0.max(now) + interval;
@@ -58,12 +59,12 @@ impl Budget {
     }
 }
 
-/// The budgets of all users, by number.
+/// The budgets of all users, by user id.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     users: HashMap<u32, Budget>,
-    /// Whether lines were left out that the log does not know of yet.
-    owes: bool,
+    /// Whether lines were left out and their number is not logged yet.
+    has_unlogged: bool,
 }
 
 impl Budgets {
@@ -80,20 +81,20 @@ impl Budgets {
         self.of(uid, now).attaches.take(MAX_ATTACHES, ATTACHES_A_SECOND, now)
     }
 
-    /// Whether the log takes another line about this user.
+    /// Whether the user's budget allows another log line. A line that it does not allow is counted.
     pub(crate) fn has_line(&mut self, uid: u32, now: Instant) -> bool {
         let budget = self.of(uid, now);
         let has_room = budget.lines.take(MAX_LINES, LINES_A_SECOND, now);
         if !has_room {
             budget.left_out += 1;
-            self.owes = true;
+            self.has_unlogged = true;
         }
         has_room
     }
 
-    /// Each user whose lines were left out, with the number of these lines. A user is returned when the limit admits the user's next line.
+    /// The users whose lines were left out, each with the number of these lines. A user is returned only when its budget allows a line again.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(u32, u64)> {
-        if !std::mem::take(&mut self.owes) {
+        if !std::mem::take(&mut self.has_unlogged) {
             return vec![];
         }
         let mut all = vec![];
@@ -101,7 +102,7 @@ impl Budgets {
             if budget.lines.take(MAX_LINES, LINES_A_SECOND, now) {
                 all.push((*uid, std::mem::take(&mut budget.left_out)));
             } else {
-                self.owes = true;
+                self.has_unlogged = true;
             }
         }
         all
@@ -123,7 +124,7 @@ mod tests {
         assert!(budgets.may_attach(BOB, start));
         let late = start + Duration::from_secs(3);
         assert_eq!(attaches(&mut budgets, late), 3 * ATTACHES_A_SECOND);
-        // It does not save more than it may do at once.
+        // A user that was idle for long has no more than one full burst.
         assert_eq!(attaches(&mut budgets, late + Duration::from_secs(1_000_000)), MAX_ATTACHES);
     }
 

@@ -74,7 +74,7 @@ pub struct Daemon {
     pub(crate) next_port: usize,
     /// The longest frame of a port.
     pub(crate) max_frame: usize,
-    /// What programs and administrators are told about the wire.
+    /// The description of the wire, for programs and administrators.
     pub(crate) wire: String,
     pub(crate) hears_all: bool,
     /// Why no frames leave or arrive on the wire.

@@ -1,6 +1,6 @@
-//! The folder of the daemon's socket, held open. Another user may own it, and may put a symbolic link or another file in the place of
-//! each name at any time. So the folder is looked up once, no symbolic link behind it is followed, and a file gets its owner and its
-//! mode in a folder where only this user can write, before it gets its name.
+//! The folder of the daemon's socket, held open. Another user may own the folder, and may replace any name in it by a symbolic link or
+//! another file at any time. So the daemon looks the folder up once and follows no symbolic link in it. It creates each file in a private
+//! folder where only this user can write, sets the owner and the mode there, and then moves the file to its public name.
 
 use std::fs::File;
 use std::io;
@@ -26,12 +26,12 @@ pub(crate) type FileId = (u64, u64);
 pub(crate) struct Folder {
     directory: OwnedFd,
     path: PathBuf,
-    /// The name of the socket in it.
+    /// The name of the socket in this folder.
     pub(crate) socket: PathBuf,
 }
 
 impl Folder {
-    /// The folder of this socket.
+    /// Open the folder of this socket.
     pub(crate) fn of(socket: &Path) -> Result<Arc<Folder>, DaemonError> {
         let nameless = || DaemonError::NoName { socket: socket.to_owned() };
         let name = socket.file_name().map(PathBuf::from).ok_or_else(nameless)?;
@@ -47,7 +47,7 @@ impl Folder {
         Ok(Arc::new(Folder { directory, path, socket: name }))
     }
 
-    /// Who can replace the socket, beside root and this user: programs would trust what they find in its place.
+    /// The user, other than root and this one, who can replace the socket. Programs would trust whatever takes the socket's place.
     pub(crate) fn other_owner(&self) -> Option<String> {
         let folder = rustix::fs::fstat(&self.directory).ok()?;
         let (mode, own) = (Mode::from_raw_mode(folder.st_mode), rustix::process::geteuid().as_raw());
@@ -59,7 +59,7 @@ impl Folder {
         is_open.then(|| format!("others may write to {path}, and it is not sticky"))
     }
 
-    /// What has the socket's name, without following a link. `None` if nothing has.
+    /// Open the file with the socket's name, without following a link. `None` if there is none.
     pub(crate) fn look(&self) -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.directory, &self.socket, flags, Mode::empty()) {
@@ -69,29 +69,29 @@ impl Folder {
         }
     }
 
-    /// Open a file of this user alone, or make it.
+    /// Open a file that only this user can read and write, or create it.
     pub(crate) fn open_own(&self, name: &Path) -> io::Result<File> {
-        // The last two: to open a FIFO or a terminal in its place must change nothing.
+        // NONBLOCK and NOCTTY: if another user has put a FIFO or a terminal there, opening it must have no effect.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
         let path = Path::new(&path_of(&self.directory)).join(name);
         Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Which file has this name.
+    /// The identity of the file with this name.
     pub(crate) fn id_of(&self, name: &Path) -> Option<FileId> {
         rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|file| id(&file))
     }
 
-    /// Remove a name, if it still is this file's.
+    /// Remove a name, if this file still has it.
     pub(crate) fn remove(&self, name: &Path, file: FileId) {
         if self.id_of(name) == Some(file) {
-            // If this fails, the next daemon finds the file, and sees that nothing serves it.
+            // If this fails, the next daemon finds the file and notices that no daemon serves it.
             let _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty());
         }
     }
 
-    /// A folder in it in which only this user can write.
+    /// Create a private folder in this folder: only this user can write there.
     pub(crate) fn private(&self, random: &mut Random) -> io::Result<Private<'_>> {
         let name = PathBuf::from(format!(".amd-{:016x}", random.number()));
         rustix::fs::mkdirat(&self.directory, &name, Mode::RWXU)?;
@@ -113,7 +113,7 @@ pub(crate) struct Private<'a> {
 }
 
 impl Private<'_> {
-    /// The address at which a socket is bound here. Its path is short, whatever the folder's is.
+    /// The address at which a socket is bound here. Its path goes through `/proc`, so it fits a socket address however long the folder's path is.
     pub(crate) fn address(&self) -> io::Result<SocketAddrUnix> {
         Ok(SocketAddrUnix::new(Path::new(&path_of(&self.directory)).join(NEW))?)
     }
@@ -126,7 +126,7 @@ impl Private<'_> {
         Ok(rustix::fs::chmodat(&self.directory, NEW, Mode::from_raw_mode(mode as RawMode), AtFlags::empty())?)
     }
 
-    /// Move the socket to its name in the folder around. A file that has the name by then is replaced; a link is not followed.
+    /// Move the socket to its public name in the outer folder. This replaces a file that has the name by then, and follows no link.
     pub(crate) fn publish(&self) -> io::Result<FileId> {
         let file = rustix::fs::statat(&self.directory, NEW, AtFlags::SYMLINK_NOFOLLOW)?;
         rustix::fs::renameat(&self.directory, NEW, &self.folder.directory, &self.folder.socket)?;
@@ -136,13 +136,13 @@ impl Private<'_> {
 
 impl Drop for Private<'_> {
     fn drop(&mut self) {
-        // The socket has been moved, or there is none. A folder that cannot be removed disturbs nothing.
+        // The socket has been moved, or was never created. A private folder that cannot be removed does no harm.
         let _ = rustix::fs::unlinkat(&self.directory, NEW, AtFlags::empty());
         let _ = rustix::fs::unlinkat(&self.folder.directory, &self.name, AtFlags::REMOVEDIR);
     }
 }
 
-/// A path of a file that is open, which no other user can redirect.
+/// A path of an open file. No other user can redirect it, because it names the descriptor.
 pub(crate) fn path_of(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

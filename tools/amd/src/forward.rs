@@ -1,4 +1,4 @@
-//! The switch: frames from ports to ports and to the wire, and from the wire to ports.
+//! The switch moves frames between the ports, from the ports to the wire, and from the wire to the ports.
 //!
 //! ```text
 //!   wire ──▶ by destination ──▶ lane of that port, or of all
@@ -8,9 +8,9 @@
 //!   port ──▶ like the message before, to a port: from lane to lane (relay.rs)
 //! ```
 //!
-//! A lane without room loses the frame, which counts for that port; its sender sends again. A wire without room loses nothing: the
-//! port's frame is held, and the port is not read before it has left. So no port holds more of the daemon's memory than one
-//! frame, and its lanes.
+//! When a port's lane is full, the frame is dropped and counted for that port; its sender retransmits. When the wire is full, nothing
+//! is dropped: the switch keeps the port's frame and does not read that port again before the frame has left. So a port occupies no more of
+//! the daemon's memory than one frame and its lanes.
 
 use am_ring::Frame;
 use am_vnic::Next;
@@ -22,7 +22,7 @@ use crate::schedule::Visit;
 use crate::switch::{Step, Switch};
 
 impl Switch {
-    /// One turn: a burst of the wire, and each port in its turn. Returns how many frames were moved.
+    /// One turn: forward a burst from the wire, then visit each port. Returns the number of forwarded frames.
     pub(crate) fn turn(&mut self) -> usize {
         let mut moved = 0;
         if self.wire.is_some() {
@@ -42,7 +42,7 @@ impl Switch {
         moved
     }
 
-    /// What a program sent before it ended still goes out.
+    /// Forward the frames that a program sent before it ended, `frames` at most.
     pub(crate) fn serve_last(&mut self, port: usize, frames: usize) {
         for _ in 0..frames {
             if self.serve(port, 1) == 0 {
@@ -52,8 +52,8 @@ impl Switch {
         self.publish();
     }
 
-    /// Whether a port is to be visited: it has frames, and none was refused in the last turns. Frames of which nothing passes must not
-    /// slow the others.
+    /// Whether to visit a port: it has frames, and is not paused after a refused frame. The pause keeps a program whose frames are all refused
+    /// from slowing the others.
     #[inline]
     fn has_work(&mut self, port: usize) -> bool {
         let Some(member) = self.members[port].as_deref_mut() else { return false };
@@ -68,10 +68,10 @@ impl Switch {
         true
     }
 
-    /// Take frames of one port, until it has none or has used its attempts.
+    /// Visit a port: forward its frames until the port is empty or its attempts are used up.
     ///
-    /// Only messages on granted flows get the whole visit. A refused frame ends it, so a program of which nothing passes costs the others one
-    /// frame of a turn, and so does a control frame, which may go to all ports.
+    /// Only messages on granted flows may use all attempts. A refused frame ends the visit, so a program whose frames are all refused delays
+    /// the others by one frame a turn. A control frame ends it too, because it may go to all ports.
     #[inline]
     pub(crate) fn serve(&mut self, port: usize, mut attempts: usize) -> usize {
         let mut moved = 0;
@@ -85,12 +85,12 @@ impl Switch {
         moved
     }
 
-    /// One frame of a port.
+    /// Forward one frame of a port.
     #[inline]
     fn step(&mut self, number: usize) -> Step {
         let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
-        if member.held.is_some() {
-            return self.send_held(number);
+        if member.blocked.is_some() {
+            return self.send_blocked(number);
         }
         let Some(port) = &mut member.port else { return Step::Empty };
         let length = match port.look() {
@@ -107,8 +107,8 @@ impl Switch {
         step
     }
 
-    /// Copy the next frame of a port, of this length, out of its lane, and pass it if it may pass. The frame in `space` stays there unless
-    /// it leaves.
+    /// Copy the next frame of a port, which has this length, out of its lane, and forward the copy if the filter allows it. `space` lends the
+    /// memory for the copy, and keeps it unless the copy is forwarded.
     fn copy_and_judge(&mut self, number: usize, length: usize, space: &mut Option<Frame>) -> Step {
         let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
         let (Some(port), Some(frame)) = (&mut member.port, &mut *space) else { return Step::Blocked };
@@ -131,7 +131,7 @@ impl Switch {
         }
     }
 
-    /// A message goes to a port of this daemon, or to the wire.
+    /// Forward a message to a port of this daemon, or to the wire.
     #[inline]
     fn forward(&mut self, from: usize, space: &mut Option<Frame>) -> Step {
         let Some(frame) = space else { return Step::Empty };
@@ -148,7 +148,7 @@ impl Switch {
         }
     }
 
-    /// A control frame that may pass.
+    /// Forward a control frame that the filter allows.
     #[cold]
     fn pass_control(&mut self, from: usize, ruling: Ruling, space: &mut Option<Frame>) -> Step {
         let (Some(frame), Some(member)) = (&*space, self.members[from].as_deref_mut()) else { return Step::Empty };

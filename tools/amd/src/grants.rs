@@ -1,11 +1,10 @@
 //! The flows on which a port may send.
 //!
-//! A flow id belongs to the receiver of the frames, which chose it and sent it in a Connect or an Accept. The daemon reads
-//! these set-up frames as they pass to a port, and so it knows the flows of that port. No other program knows them better.
+//! The receiver of frames chooses their flow id and sends it in a Connect or an Accept. The daemon reads these set-up frames on their
+//! way to a port, and so it learns the flows on which that port may send.
 //!
-//! The table is bounded. A program on this host that grants a port too many flows gets no further ones. Nodes of the wire
-//! may forge their addresses, so they share one limit. Beyond it the grant that was not used for longest is
-//! forgotten.
+//! The table is bounded. A program on this host may grant a port a limited number of flows; further grants are refused. Nodes on the
+//! wire can forge their addresses, so they share one limit. When it is reached, a new grant evicts the least recently used one.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
@@ -23,9 +22,9 @@ pub const MAX_FROM_PORT: usize = 1024;
 pub struct FlowGrant {
     /// The peer.
     pub to: Address,
-    /// Its flow id.
+    /// The peer's flow id.
     pub flow: Flow,
-    /// And its nonce.
+    /// The nonce of this use of the flow id.
     pub nonce: u16,
 }
 
@@ -35,9 +34,9 @@ struct Entry {
     nonce: u16,
     /// The port that granted it; `None` for a node of the wire.
     granter: Option<u16>,
-    /// Whether a frame was sent on it since the last look.
+    /// Whether a frame was sent on the flow since the last search for an unused grant.
     is_used: bool,
-    /// Its record in the state file.
+    /// The number of its record in the state file.
     record: u32,
 }
 
@@ -45,26 +44,26 @@ struct Entry {
 #[derive(Debug)]
 pub struct Grants {
     entries: HashMap<u64, Entry, Mixing>,
-    /// The keys of grants from the wire, in the order in which they are looked at when one has to go. Those that were
-    /// revoked are still in it.
+    /// The keys of the grants from the wire, in the order in which they are candidates for eviction. Keys of revoked grants are
+    /// still in it.
     from_wire: VecDeque<u64>,
     wire_count: usize,
     port_counts: HashMap<u16, usize>,
     max_from_wire: usize,
-    /// Of the last frame on a granted flow, as long as the grant holds. Most frames are like the one before.
+    /// The route of the last frame on a granted flow, while that grant holds: the fast path, as most frames have the route of the frame before.
     last: Option<RouteTemplate>,
 }
 
 /// What happened to a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granted {
-    /// It is new, and has this record. A grant with the other record, if there is one, was forgotten for it.
+    /// The grant is new. `Some` is the record of the grant that was evicted for it.
     New(Option<u32>),
-    /// It was there, now with another nonce.
+    /// The grant with this record was known, and has a new nonce.
     Renewed(u32),
-    /// It was there.
+    /// The grant was known.
     Known,
-    /// The granting port has granted too many.
+    /// The granting port has reached its limit.
     Refused,
 }
 
@@ -73,7 +72,7 @@ const fn key(to: Address, flow: Flow) -> u64 {
 }
 
 impl Grants {
-    /// No grants. `random` makes the table's hash unknown to peers.
+    /// An empty table. `random` seeds its hash, so that peers cannot provoke collisions.
     pub fn new(random: u64) -> Grants {
         Grants {
             entries: HashMap::with_hasher(Mixing(random | 1)),
@@ -85,14 +84,14 @@ impl Grants {
         }
     }
 
-    /// Whether the port may send a frame because the last one that it sent had the same destination, source and flow. `false` says nothing:
-    /// [`allows`](Self::allows) does.
+    /// Fast path: whether the port may send a frame because its last frame had the same destination, source and flow. After `false`, ask
+    /// [`allows`](Self::allows).
     #[inline]
     pub fn allows_same(&self, frame: &[u8]) -> bool {
         self.last.is_some_and(|last| last.matches(frame))
     }
 
-    /// Whether the port may send this frame, to this destination and with this route.
+    /// Whether the port may send this frame, which has this destination and route.
     #[inline]
     pub fn allows(&mut self, to: Address, frame: &[u8], route: &Route) -> bool {
         let Some(entry) = self.entries.get_mut(&key(to, route.flow)) else { return false };
@@ -101,7 +100,7 @@ impl Grants {
         true
     }
 
-    /// Grant a flow. `record` is its number in the state file, if it is new.
+    /// Grant a flow. A new grant gets `record` as its number in the state file.
     pub fn grant(&mut self, grant: FlowGrant, granter: Option<u16>, record: u32) -> Granted {
         let key = key(grant.to, grant.flow);
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -120,7 +119,7 @@ impl Grants {
             }
             None => {
                 if self.wire_count >= self.max_from_wire {
-                    forgotten = self.forget_unused();
+                    forgotten = self.evict_unused();
                 }
                 self.wire_count += 1;
                 self.from_wire.push_back(key);
@@ -134,11 +133,11 @@ impl Grants {
         Granted::New(forgotten)
     }
 
-    /// Forget the grant from the wire that was not used for longest. Returns its record.
-    fn forget_unused(&mut self) -> Option<u32> {
-        // So that the next frame marks its grant again.
+    /// Evict the least recently used grant from the wire (second-chance algorithm). Returns its record.
+    fn evict_unused(&mut self) -> Option<u32> {
+        // The fast path marks no grant as used, so the next frame must take the slow path.
         self.last = None;
-        // After one round none is marked as used.
+        // The first round clears all marks, so two rounds find a grant.
         for _ in 0..2 * self.from_wire.len() {
             let key = self.from_wire.pop_front()?;
             match self.entries.get_mut(&key) {
@@ -163,14 +162,14 @@ impl Grants {
         Some(entry.record)
     }
 
-    /// The flow has ended. Returns its record, if this use of the flow was granted.
+    /// Revoke the grant of a flow that has ended. Returns its record, if this use of the flow was granted.
     pub fn revoke(&mut self, grant: FlowGrant) -> Option<u32> {
         let key = key(grant.to, grant.flow);
         self.entries.get(&key).filter(|entry| entry.nonce == grant.nonce)?;
         self.remove(key)
     }
 
-    /// A port has gone, and with it its flows. Returns their records.
+    /// Revoke the grants of a port that has gone. Returns their records.
     pub fn revoke_all_of(&mut self, port: u16) -> Vec<u32> {
         let its = self.entries.iter().filter(|(_, entry)| entry.granter == Some(port)).map(|(key, _)| *key);
         let keys: Vec<u64> = its.collect();
@@ -184,18 +183,18 @@ impl Grants {
         self.entries.values().map(|entry| entry.record)
     }
 
-    /// How many there are.
+    /// The number of grants.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is no grant.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// A hash of one multiplication by a random number. Peers choose part of the keys, and do not know the number.
+/// A hash that multiplies by one random number. Peers choose part of the keys, but cannot provoke collisions without knowing the number.
 #[derive(Clone, Copy, Debug)]
 struct Mixing(u64);
 

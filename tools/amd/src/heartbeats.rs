@@ -1,17 +1,17 @@
-//! Heartbeats of programs that do not poll. A program gives its heartbeat, a frame that says that it lives, when it opens its
-//! node. The daemon sends it while the program leaves frames unread: its handler takes long, or it is stopped. The program also
-//! asks for it, in case its frames come by a queue of its own.
+//! Heartbeats of programs that do not poll. When a program opens its node, it gives the daemon its heartbeat, a frame that announces that
+//! the node lives. The daemon sends this frame while the program leaves frames unread, because a handler takes long or the program is
+//! stopped. A program whose frames arrive on a queue of its own asks for each heartbeat, because the daemon does not see its backlog.
 
 use std::time::{Duration, Instant};
 
 use crate::judge::Ruling;
 use crate::switch::Switch;
 
-/// The time between two looks, and between two heartbeats of a program.
+/// The interval of the checks, and of the heartbeats of one program.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl Switch {
-    /// Look how far the programs have read, now and then.
+    /// Send the heartbeats of the programs that have not read their frames since the last check.
     pub(crate) fn send_heartbeats(&mut self, now: Instant) {
         if now < self.next_heartbeats {
             return;
@@ -27,7 +27,7 @@ impl Switch {
         }
     }
 
-    /// A program gives its heartbeat, or asks for it.
+    /// Handle a packet in which a program gives its heartbeat, or asks the daemon to send it.
     pub(crate) fn on_heartbeat(&mut self, number: usize, frame: &[u8]) {
         let member = self.members[number].as_deref_mut();
         if member.is_some_and(|member| member.heartbeat.on_packet(frame)) {
@@ -35,7 +35,7 @@ impl Switch {
         }
     }
 
-    /// Send a program's heartbeat to all, if its frame may pass: as if the program had sent it now.
+    /// Broadcast a program's heartbeat, if the filter allows the frame, as if the program had sent it now.
     fn send_heartbeat(&mut self, number: usize, now: Instant) {
         let Some(member) = self.members[number].as_deref_mut() else { return };
         let is_soon = member.heartbeat.sent_at.is_some_and(|sent_at| now - sent_at < INTERVAL / 2);

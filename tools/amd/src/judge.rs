@@ -1,16 +1,17 @@
-//! What a port may send. A frame, or its head, is judged in the daemon's own copy.
+//! The filter of the frames that a port sends. It reads a frame, or its head, in the daemon's own copy, which the program cannot change.
 //!
 //! ```text
 //!   frame ─▶ a route? ─▶ own source? ─▶ a message: flow granted by this destination? ──▶ to the destination
 //!                                        └▶ control:   own name and address?             ──▶ to it, or to all
 //! ```
 //!
-//! A control frame is checked for what a receiver believes without asking: the node, the name and the address that the frame
-//! claims. The rest a receiver compares with the frame's source, which is the port's own: an Accept, a Close or a Closed from
-//! another address than the flow's peer changes nothing.
+//! In a control frame the filter checks what a receiver trusts without verification: the node, the name and the address that the frame
+//! claims. A receiver compares the other fields with the frame's source, which the filter has compared with the port's address: an Accept,
+//! a Close or a Closed from an address other than the flow's peer has no effect.
 //!
-//! Of a message only destination, source and flow are read. The rest concerns nobody but the receiver, which granted the flow and checks the
-//! frame as it checks those of the wire. Most frames have these in common with the one before, so three comparisons pass them.
+//! In a message the filter reads only destination, source and flow. The other fields concern only the receiver, which granted the flow and
+//! checks the frame as it checks frames from the wire. Most frames have the destination, source and flow of the frame before, so the fast
+//! path is three comparisons.
 
 use am_wire::control::{Beacon, Control, Name, NodeId, Step};
 use am_wire::frame::{self, ETHERNET_HEADER};
@@ -18,23 +19,23 @@ use am_wire::{Address, EtherType, Flow, Framing, Kind, Route};
 
 use crate::grants::Grants;
 
-/// Why a frame is refused. The counters have these names.
+/// The reason for which a frame is refused. The counters have these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Refusal {
-    /// Its bytes are no frame, or the lane no record.
+    /// The bytes are no frame, or the lane holds no valid record.
     Malformed,
-    /// Another EtherType.
+    /// The frame has an EtherType other than the wire's.
     ForeignEthertype,
-    /// A source address that is not the port's.
+    /// The source address is not the port's.
     BadSource,
-    /// Another node's name, id or address.
+    /// The frame claims another node's name, id or address.
     BadName,
-    /// A destination that does not fit the frame: the port itself, or a group for a frame that goes to one node.
+    /// The destination is invalid for this frame: the port itself, or a group for a frame that goes to one node.
     BadDestination,
-    /// A flow that its receiver did not grant to this port.
+    /// The receiver did not grant this flow to this port.
     NotGranted,
-    /// A frame for all nodes, after many others.
+    /// The port has exceeded its rate of broadcast frames.
     TooOften,
 }
 
@@ -64,7 +65,7 @@ impl Refusal {
     }
 }
 
-/// A frame that may pass, if the switch agrees.
+/// The kind of a frame that the filter allows. The switch may still drop it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// A message or an acknowledgement, on a flow that its receiver granted.
@@ -77,7 +78,7 @@ pub enum Ruling {
     Claim(Name),
 }
 
-/// What a port is and may do.
+/// The filter of one port: the port's identity, and the flows on which it may send.
 #[derive(Debug)]
 pub struct Guard {
     address: Address,
@@ -89,20 +90,20 @@ pub struct Guard {
     pub grants: Grants,
 }
 
-/// The destination of a frame, and of a frame that is too short to have one, no address.
+/// The destination of a frame. A frame that is too short for a destination has the address zero.
 #[inline]
 pub fn destination(frame: &[u8]) -> Address {
     frame.first_chunk().map_or(Address([0; 6]), |bytes| Address(*bytes))
 }
 
-/// The EtherType of a frame; 0 where it is too short.
+/// The EtherType of a frame; 0 for a frame that is too short.
 #[inline]
 pub fn ethertype(frame: &[u8]) -> u16 {
     frame.first_chunk::<ETHERNET_HEADER>().map_or(0, |header| u16::from_be_bytes([header[12], header[13]]))
 }
 
 impl Guard {
-    /// The guard of a port without a name and without flows. `random` as for [`Grants::new`].
+    /// The guard of a port that has no name and no flows yet. `random` seeds the hash as in [`Grants::new`].
     pub fn new(address: Address, ethertype: EtherType, random: u64) -> Guard {
         let probe = frame::split_source(Flow::NODE, address);
         Guard { address, probe, ethertype, name: None, grants: Grants::new(random) }
@@ -113,26 +114,26 @@ impl Guard {
         self.address
     }
 
-    /// The name of its node, if it has said it.
+    /// The name of the port's node, once the node has announced it.
     pub fn name(&self) -> Option<Name> {
         self.name.map(|(_, name)| name)
     }
 
-    /// The port's node has this name from now on.
+    /// Set the name of the port's node.
     pub fn set_name(&mut self, name: Name) {
         self.name = Some((NodeId::of(&name), name));
     }
 
-    /// Judge a frame that the port sends.
+    /// Check a frame that the port sends.
     ///
     /// # Errors
-    /// Why it must not pass.
+    /// The reason for which the frame is refused.
     #[inline]
     pub fn judge(&mut self, frame: &[u8]) -> Result<Ruling, Refusal> {
         if self.grants.allows_same(frame) { Ok(Ruling::Granted) } else { self.judge_any(frame) }
     }
 
-    /// The general case.
+    /// The slow path of [`judge`](Self::judge).
     fn judge_any(&mut self, frame: &[u8]) -> Result<Ruling, Refusal> {
         let (to, found) = (destination(frame), ethertype(frame));
         if found != self.ethertype.hidden() && found != self.ethertype.plain() {
@@ -142,7 +143,7 @@ impl Guard {
         let source = match route.framing {
             Framing::Plain => self.address,
             Framing::Split => frame::split_source(route.flow, self.address),
-            // The whole source is the header.
+            // In bare framing the source is the whole header.
             Framing::Bare => route.source,
         };
         match route.flow {
@@ -160,7 +161,7 @@ impl Guard {
         let control = Control::parse(parsed.payload).map_err(|_| Refusal::Malformed)?;
         let own =
             |node: NodeId| if Some(node) == self.name.map(|(own, _)| own) { Ok(()) } else { Err(Refusal::BadName) };
-        // One probe asks whether a frame with a header for its source arrives.
+        // This probe tests whether the network delivers a frame whose source address is a header.
         let is_forged = matches!(control, Control::Probe(probe) if probe.step == Step::Forged);
         if parsed.framing != Framing::Plain && !(is_forged && parsed.framing == Framing::Split) {
             return Err(Refusal::BadSource);
@@ -169,14 +170,14 @@ impl Guard {
             Control::Beacon(beacon) => return self.judge_beacon(&beacon, to),
             Control::Connect(connect) => own(connect.node)?,
             Control::Probe(probe) => own(probe.node)?,
-            // A node may report another one as silent: all who hear it ask that one.
+            // A node may report another node as silent: the receivers then probe that node themselves.
             Control::Leave(_) if to.is_group() => return Ok(Ruling::Everyone),
             _ => (),
         }
         let is_learned = matches!(control, Control::Probe(probe) if probe.step == Step::Learned);
         match () {
             () if is_learned && to == self.probe => Ok(Ruling::Everyone),
-            // Only a probe goes to no node's address.
+            // Only a probe may have a destination that is no node's address.
             () if is_learned || to.is_group() => Err(Refusal::BadDestination),
             () => Ok(Ruling::Control(control)),
         }
@@ -196,7 +197,7 @@ impl Guard {
     }
 }
 
-/// What a control frame says about flows: which are open from now on, and which are not.
+/// The change that a control frame makes to the flows: it opens one, or ends one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowNews {
     /// The frame's sender opens this flow to its receiver.
@@ -205,7 +206,7 @@ pub enum FlowNews {
     Ended(Flow, u16),
 }
 
-/// What a frame to a port says about the flows of its sender. `None` for every frame that is no set-up with a true source.
+/// The flow that a frame to a port opens or ends. `None` for every other frame.
 #[inline]
 pub fn flow_news(frame: &[u8], own: EtherType) -> Option<(Address, FlowNews)> {
     if frame::is_plain_control(frame, own) { read_news(frame, own) } else { None }
@@ -217,7 +218,7 @@ fn read_news(frame: &[u8], own: EtherType) -> Option<(Address, FlowNews)> {
     news_of(&Control::parse(parsed.payload).ok()?).map(|news| (parsed.source, news))
 }
 
-/// What a control frame says about the flows of its sender.
+/// The flow that a control frame opens or ends for its sender.
 pub fn news_of(control: &Control) -> Option<FlowNews> {
     match control {
         Control::Connect(connect) => Some(FlowNews::Opened(connect.offer.flow, connect.offer.nonce)),
@@ -228,7 +229,7 @@ pub fn news_of(control: &Control) -> Option<FlowNews> {
     }
 }
 
-/// The flow of the receiver that a control frame ends: its sender sends nothing more on it.
+/// The flow of the receiver that a control frame ends: the frame's sender sends nothing more on that flow.
 pub fn ended_by(control: &Control) -> Option<(Flow, u16)> {
     match control {
         Control::Close(close) => Some((close.flow, close.nonce)),

@@ -1,5 +1,5 @@
 //! **The daemon that shares one NIC among programs.** It owns the NIC, through any transport, and gives each program that
-//! attaches a virtual one ([`am_vnic`]). It switches frames between programs and wire, and protects the programs from each other.
+//! attaches a virtual NIC ([`am_vnic`]). It switches frames between the programs and the wire, and isolates the programs from each other.
 //!
 //! ```text
 //!   program A ── port 0 ─┐                        ┌─ judge: may this port send this?   judge.rs, grants.rs
@@ -9,12 +9,13 @@
 //!
 //! What a program can and cannot do to others, and the limits: `docs/amd.md`.
 //!
-//! The wire is one transport. A daemon over several at once (`udp:...+xdp:...`) is refused when it starts: several transports serve no
-//! address but their own, and each port needs one.
+//! The wire is one transport. A daemon over several at once (`udp:...+xdp:...`) fails to start: each port needs an address of its own on
+//! the wire, and a combination of transports serves no address besides its own.
 //!
 //! # Read first
 //!
-//! `switch.rs` and `relay.rs`, the path of a frame; `judge.rs`, what may pass; `visits.rs` and `ports.rs`, how programs come and go; `daemon.rs`, the loop.
+//! `switch.rs` and `relay.rs`: the path of a frame. `judge.rs`: the filter of outgoing frames. `visits.rs` and `ports.rs`: how programs attach and leave.
+//! `daemon.rs`: the loop.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,5 +1,5 @@
-//! The daemon's log. A thread of its own writes the lines, because a write may fail or block: a full disk, a reader that has left or
-//! that reads nothing. The daemon goes on in each case; lines that find no room are counted, and lost.
+//! The daemon's log. A separate thread writes the lines, because a write may fail (full disk, reader gone) or block (reader stalled).
+//! The daemon continues in each case; lines that do not fit the queue are dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use std::time::Duration;
 
 use crate::privileges;
 
-/// The most lines that wait to be written.
+/// The capacity of the queue of lines, in lines.
 const MAX_LINES: usize = 1024;
 
 /// How long a daemon that ends waits for its last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 enum Item {
-    /// For standard error.
+    /// Text for standard error.
     Error(Vec<u8>),
-    /// For standard output.
+    /// Text for standard output.
     Output(Vec<u8>),
-    /// Everything before it is written.
+    /// The thread answers on this channel when all items before this one are written.
     Flush(SyncSender<()>),
 }
 
-/// The way to the thread that writes.
+/// The queue to the writer thread.
 #[derive(Clone)]
 struct Lines {
     queue: SyncSender<Item>,
-    /// Lines that found no room.
+    /// The number of lines that were dropped because the queue was full.
     lost: Arc<AtomicU64>,
 }
 
@@ -51,14 +51,14 @@ impl Write for Lines {
     }
 }
 
-/// The log of this process. Dropping it waits a while for the last lines.
+/// The log of this process. Dropping it waits up to two seconds until the last lines are written.
 pub struct Log(Lines);
 
 impl Log {
     /// Write the process's events and panics to standard error from now on.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// The system cannot create the thread.
     pub fn start() -> io::Result<Log> {
         let (queue, items) = mpsc::sync_channel(MAX_LINES);
         let lines = Lines { queue, lost: Arc::default() };
@@ -86,16 +86,16 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         let (written, is_written) = mpsc::sync_channel(1);
-        // Lines that nothing takes are lost.
+        // If the queue is full, the writer is blocked: the remaining lines are lost.
         if self.0.queue.try_send(Item::Flush(written)).is_ok() {
             _ = is_written.recv_timeout(LAST_LINES);
         }
     }
 }
 
-/// Write what comes. A line that cannot be written is lost.
+/// The writer thread: writes each item. A line that cannot be written is lost.
 fn write_all(items: &Receiver<Item>, lost: &AtomicU64) {
-    // Capabilities are a thread's, and this one needs none.
+    // Capabilities belong to a thread, and this thread needs none.
     if let Err(why) = privileges::drop_all_but_needed(None) {
         _ = writeln!(io::stderr(), "amd: the thread of the log keeps its capabilities: {why}");
     }

@@ -1,4 +1,4 @@
-//! A program, or a place that is kept for one after the daemon has restarted.
+//! The state of a port: of an attached program, or of one that is expected to attach again after the daemon has restarted.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -14,24 +14,24 @@ use crate::heartbeat::Heartbeat;
 use crate::judge::{Guard, Refusal};
 use crate::process::Process;
 
-/// A port with this many refused frames at once is detached. Honest programs have few: frames that were under way when a
-/// flow ended.
+/// A port is detached when the bucket of its refused frames reaches this level. A correct program has few refused frames: those that were
+/// in flight when a flow ended.
 pub const MAX_REFUSED: u64 = 65_536;
 
-/// Turns without a visit after a refused frame.
+/// The number of turns in which a port is not visited after a refused frame.
 pub const PAUSE: u32 = 4;
 
-/// A refused frame counts for this long.
+/// The bucket of refused frames drains by one frame in this time.
 const REFUSED_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Who runs a program, as the kernel says.
+/// The owner of a program, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The user's number.
     pub uid: u32,
     /// The number of the user's first group.
     pub gid: u32,
-    /// The process; 0 while none is attached, and for one outside of the daemon's PID namespace.
+    /// The process id; 0 while no program is attached, and for a process outside of the daemon's PID namespace.
     pub pid: i32,
 }
 
@@ -44,18 +44,18 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What a port has done.
+/// The counters of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortCounts {
-    /// Frames from the program that passed.
+    /// Frames from the program that were forwarded.
     pub(crate) sent: u64,
-    /// Frames for the program that it got.
+    /// Frames that were written to the program's lane.
     pub(crate) delivered: u64,
-    /// Frames for the program that were dropped, because its lane had no room.
+    /// Frames for the program that were dropped because its lane was full.
     pub(crate) dropped: u64,
-    /// Flows that were granted and did not fit the table.
+    /// Grants that were refused because the granting port had reached its limit.
     pub(crate) grants_refused: u64,
-    /// By reason: frames from the program that were refused.
+    /// Frames from the program that were refused, by reason.
     pub(crate) refused: [u64; Refusal::ALL.len()],
 }
 
@@ -68,31 +68,31 @@ pub(crate) struct Member {
     pub(crate) owner: Owner,
     pub(crate) process: Process,
     pub(crate) secret: Secret,
-    /// The attempts of a turn are a multiple of it.
+    /// The share of a turn: a visit of the port has [`ATTEMPTS`](crate::schedule::ATTEMPTS) times this many attempts.
     pub(crate) weight: u32,
-    /// The queue of the NIC that it has for itself.
+    /// The queue of the NIC that is lent to the program.
     pub(crate) queue: Option<u32>,
-    /// Why it has none, though a rule allows it one.
+    /// The reason for which the program has no queue, though a rule allows it one.
     pub(crate) no_queue: Option<String>,
-    /// A frame for the wire that the wire did not take.
-    pub(crate) held: Option<Frame>,
-    /// The turns until it is visited again.
+    /// A frame for which the wire had no room. The port is not read before this frame has left.
+    pub(crate) blocked: Option<Frame>,
+    /// The number of turns until the port is visited again.
     pub(crate) pause: u32,
-    /// Whether it was quiet in the last turn, and has sent no message since.
+    /// Whether the port was quiet in the last turn, and has sent no message since.
     pub(crate) was_quiet: bool,
-    /// Whether its last message was for another port. The next one probably is, too.
+    /// Whether the port's last message was for another port: then the next one probably is, too, and the relay path is tried first.
     pub(crate) relays: bool,
-    /// Why its own frames do not leave: its name is refused.
+    /// The reason for which the daemon forwards no frame of the port: its name is refused. Empty if the name is accepted.
     pub(crate) trouble: String,
-    /// The reason that it was told last.
-    pub(crate) told: String,
-    /// When a place without a program is given up.
+    /// The trouble that was reported to the program last.
+    pub(crate) reported: String,
+    /// When a port whose program does not attach again is removed.
     pub(crate) kept_until: Option<Instant>,
-    /// The program's process, also of one that is expected: readable when it has ended.
+    /// The pidfd of the program, attached or expected: readable when the process has ended.
     pub(crate) runs: Option<OwnedFd>,
-    /// The ports that have had control frames from it, or it from them, a bit each: they learn of its end.
+    /// The ports that have exchanged control frames with this one, a bit each: they are notified of its end.
     pub(crate) known: u128,
-    /// Ports that have ended while its program was expected.
+    /// The addresses of ports that ended while the program was expected. It is notified of them when it attaches again.
     pub(crate) missed: Vec<Address>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) counts: PortCounts,
@@ -118,12 +118,12 @@ impl Member {
             weight,
             queue: None,
             no_queue: None,
-            held: None,
+            blocked: None,
             pause: 0,
             was_quiet: false,
             relays: false,
             trouble: String::new(),
-            told: String::new(),
+            reported: String::new(),
             kept_until: None,
             runs: None,
             known: 0,
@@ -135,20 +135,21 @@ impl Member {
         }
     }
 
-    /// Whether there is nothing to do for it: one look at an idle port.
+    /// Whether the port needs no visit. This is the whole cost of an idle port in a turn.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.held.is_none() && self.port.as_ref().is_none_or(Port::is_quiet)
+        self.blocked.is_none() && self.port.as_ref().is_none_or(Port::is_quiet)
     }
 
-    /// Whether the message that was just taken came alone: the lane was empty in the last turn, so messages probably come one at a time. A
-    /// second look now would cost as much as the message.
+    /// Whether the message that was just read is a single one: the lane was empty in the last turn, and is empty now. Then messages probably
+    /// arrive one at a time, and the visit ends here: reading the lane again would cost as much as the message.
     #[inline]
     pub(crate) fn came_alone(&mut self) -> bool {
         std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.has_more())
     }
 
-    /// Whether it may send a frame to all nodes now: each of them wakes all programs. One too many is no offence.
+    /// Whether the port may broadcast a frame now. The rate is limited because each broadcast wakes all programs. A frame above the rate is
+    /// dropped, and does not count towards [`MAX_REFUSED`].
     #[cold]
     pub(crate) fn may_broadcast(&mut self) -> bool {
         let has_room = self.broadcasts.take(MAX_BROADCASTS, BROADCASTS_A_SECOND, Instant::now());
@@ -159,14 +160,14 @@ impl Member {
         has_room
     }
 
-    /// Count a refused frame. Returns whether there were too many.
+    /// Count a refused frame. Returns whether the port has reached [`MAX_REFUSED`].
     #[cold]
     pub(crate) fn refuse(&mut self, why: Refusal) -> bool {
         self.counts.refused[why as usize] += 1;
         self.pause = PAUSE;
         let Offences { level, since } = &mut self.offences;
         *level += 1;
-        // The clock is read only now and then: a frame in 256.
+        // Reading the clock is expensive, so one refused frame in 256 reads it.
         if *level % 256 == 0 {
             let forgotten = since.elapsed().as_nanos() / REFUSED_INTERVAL.as_nanos();
             if forgotten > 0 {

@@ -1,19 +1,19 @@
-//! When the log says that the wire has failed: once, and not at once. The first error of an interface that is removed is another one
-//! (its carrier goes first), and some errors last only for a moment.
+//! Debounces the failure of the wire: the log reports one only after it has lasted for a second, and once. A removed interface first
+//! reports another error, that its carrier is lost, and some errors last only for a moment.
 
 use std::time::{Duration, Instant};
 
-/// The log says what is wrong after this long.
+/// A failure that has lasted this long is logged.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Whether the wire has failed, and whether the log says so.
+/// The time at which the wire failed, and whether the failure is logged.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
     since: Option<Instant>,
     is_logged: bool,
 }
 
-/// What the log is to say.
+/// The line to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Failed,
@@ -21,7 +21,7 @@ pub(crate) enum Line {
 }
 
 impl Outage {
-    /// The wire was looked at.
+    /// Update with the present state of the wire. Returns the line to log.
     pub(crate) fn look(&mut self, has_failed: bool, now: Instant) -> Option<Line> {
         if !has_failed {
             self.since = None;
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!([look(false, 0), look(true, 1), look(true, 900)], [None; 3]);
         assert_eq!([look(true, 1001), look(true, 1002), look(true, 9000)], [Some(Line::Failed), None, None]);
         assert_eq!([look(false, 9001), look(false, 9002)], [Some(Line::Works), None]);
-        // A short one is none.
+        // A failure shorter than a second is not logged.
         assert_eq!([look(true, 9003), look(false, 9500), look(true, 9600), look(true, 10_100)], [None; 4]);
     }
 }

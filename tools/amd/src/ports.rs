@@ -1,4 +1,4 @@
-//! Programs attach, say their names, and leave.
+//! The life of a port: a program attaches, announces its name, and leaves.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -23,14 +23,14 @@ use crate::schedule::MAX_WEIGHT;
 use crate::state::Saved;
 use crate::visit::Visit;
 
-/// The most frames that are still taken from a program that has ended.
+/// The most frames that are forwarded of a program that has ended.
 const MAX_LAST_FRAMES: usize = 8192;
 
-/// The log has the same refused user at most once in this time.
+/// If one user's programs are refused again and again, the log has one line in this time.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Daemon {
-    /// What an earlier daemon has left: its ports wait for their programs.
+    /// Restore the ports of an earlier daemon. They wait for their programs.
     pub(crate) fn restore(&mut self, saved: Saved) {
         let fates: Vec<_> = saved.ports.iter().map(|port| (port.number, port.process.fate())).collect();
         for SavedPort { number, owner, weight, secret, name, process } in saved.ports {
@@ -39,16 +39,16 @@ impl Daemon {
             name.into_iter().for_each(|name| guard.set_name(name));
             let mut member = Member::new(None, guard, owner, secret, weight);
             (member.process, member.kept_until) = (process, Some(Instant::now() + KEEP_TIME));
-            // The daemon before has not said whom it had sent frames to.
+            // The state file does not record which ports this one has exchanged control frames with, so assume all.
             member.known = u128::MAX;
-            // Attaching again tries once more, and says what is wrong.
+            // An error is ignored here: attaching tries again, and reports it to the program.
             _ = self.switch.serve_address(member.guard.address(), true);
             self.insert(number, member);
         }
         for grant in saved.grants {
             if let Some(member) = self.switch.members.get_mut(grant.port).and_then(Option::as_deref_mut) {
                 let record = self.switch.state.free_grant();
-                // A daemon that was killed while it restored may have left some twice.
+                // If a daemon was killed while it restored, the file may have the same grant twice.
                 if let Granted::New(None) = member.guard.grants.grant(grant.grant, grant.granter, record) {
                     self.switch.state.put_grant(record, grant.port, grant.granter, grant.grant);
                 }
@@ -63,7 +63,7 @@ impl Daemon {
         }
     }
 
-    /// A port is a program's as long as this process runs, whether it is attached or expected.
+    /// Watch the process of a port's program. The port stays the program's, attached or expected, until this process ends.
     fn expect(&mut self, number: usize, process: OwnedFd) {
         if let Some(member) = &mut self.switch.members[number]
             && self.watched.add(&process, PROCESSES + number as u64).is_ok()
@@ -72,13 +72,13 @@ impl Daemon {
         }
     }
 
-    /// Whether a program comes back to its port.
+    /// Whether a port waits for the program with this hello.
     pub(crate) fn expects(&self, hello: &Hello) -> bool {
         let mut places = self.switch.members.iter().flatten().filter(|member| member.port.is_none());
         hello.secret.is_some() && places.any(|member| Some(member.secret) == hello.secret)
     }
 
-    /// Add a port, with its address on the wire.
+    /// Add a port.
     fn insert(&mut self, number: usize, member: Member) {
         let weight = member.weight;
         self.switch.members[number] = Some(Box::new(member));
@@ -94,16 +94,16 @@ impl Daemon {
         self.switch.state.put_port(&saved);
     }
 
-    /// A visitor has sent a packet that asks for no port.
+    /// Answer a visitor that does not ask for a port.
     pub(crate) fn answer_visitor(&mut self, visitor: Visitor, owner: Owner, packet: &[u8]) {
         match serde_json::from_slice::<Question>(packet) {
-            // An administrator who has gone needs no answer.
+            // A failed answer is ignored: the administrator's tool has gone.
             Ok(question) => _ = visitor.answer(&serde_json::to_vec(&self.answer(owner, question)).unwrap_or_default()),
             Err(_) => visitor.refuse("this socket is for `amd:` transports and for `amd list`".into()),
         }
     }
 
-    /// A visitor asks for a port.
+    /// Give a port to a visitor that asks for one, or answer why not.
     pub(crate) fn attach_visitor(&mut self, mut visit: Visit, hello: &Hello, now: Instant) {
         let owner = visit.owner;
         let (number, weight) = match self.admit(owner, hello) {
@@ -124,7 +124,7 @@ impl Daemon {
             }
             Err(why) => Some((visit.visitor, why)),
         };
-        // It has nothing, unless it is one that comes back and may try again.
+        // The visitor gets no port, so its address is no longer served; a port that waits for its program keeps its address.
         if self.switch.members[number].is_none() {
             _ = self.switch.serve_address(address, false);
         }
@@ -134,7 +134,7 @@ impl Daemon {
     }
 
     fn refuse_visitor(&mut self, visitor: Visitor, owner: Owner, why: String) {
-        // A program tries again and again.
+        // A refused program tries again and again; do not log each attempt.
         let is_said = self.refused.is_some_and(|(uid, at)| uid == owner.uid && at.elapsed() < REFUSAL_LOG_INTERVAL);
         if !is_said && self.budgets.has_line(owner.uid, Instant::now()) {
             tracing::info!("user {} was refused: {why}", owner.uid);
@@ -143,7 +143,7 @@ impl Daemon {
         visitor.refuse(why);
     }
 
-    /// Give a port to a visitor. On an error it gets none: why, or nothing if it has left.
+    /// Give this port to a visitor. An error returns the visitor and the reason, or `None` if the visitor has left.
     fn attach(
         &mut self,
         visitor: Visitor,
@@ -165,7 +165,7 @@ impl Daemon {
             Err((_, WelcomeError::Left)) => return Err(None),
             Err((visitor, why)) => return Err(Some((visitor, why.to_string()))),
         };
-        // It cannot fail for a descriptor that is watched.
+        // Renumbering a watched descriptor cannot fail.
         if self.watched.renumber(port.socket(), number as u64).is_err() {
             return Err(None);
         }
@@ -180,12 +180,12 @@ impl Daemon {
         if let Some(member) = &mut self.switch.members[number] {
             (member.queue, member.no_queue) = (number_of_queue, no_queue);
         }
-        // Without it the socket's end is the program's.
+        // Without a pidfd, the daemon takes the socket's end for the program's end.
         runs.into_iter().for_each(|process| self.expect(number, process));
         Ok(())
     }
 
-    /// What a program is told, with a fresh secret.
+    /// The welcome for a program, with a fresh secret.
     fn greet(&mut self, address: Address, hello: &Hello) -> Welcome {
         let wanted = hello.max_frame.map_or(self.max_frame, |frame| frame as usize);
         Welcome {
@@ -199,7 +199,7 @@ impl Daemon {
         }
     }
 
-    /// Put a program at its port: where it was before the daemon restarted, or a new one.
+    /// Connect a program to its port: the port that it had before the daemon restarted, or a new one.
     fn place(&mut self, number: usize, port: Port, owner: Owner, secret: Secret, weight: u32) {
         let process = Process::of(owner.pid);
         if let Some(member) = self.switch.members[number].as_deref_mut() {
@@ -216,7 +216,7 @@ impl Daemon {
         self.insert(number, member);
     }
 
-    /// The number and weight of a port for this program, or why it gets none.
+    /// Choose a port for this program. Returns the port's number and weight, or the reason for which the program gets no port.
     fn admit(&mut self, owner: Owner, hello: &Hello) -> Result<(usize, u32), String> {
         if hello.version != VERSION {
             return Err(format!(
@@ -237,7 +237,7 @@ impl Daemon {
             };
         }
         let free = |number: &usize| self.switch.members[*number].is_none();
-        // The number that was free for longest: frames for an earlier program of a number are still under way for a while.
+        // Take the number that has been free for longest, because frames for its earlier program may still be in flight.
         let next = (0..MAX_PORTS).map(|step| (self.next_port + step) % MAX_PORTS).find(free);
         let number = next.ok_or_else(|| format!("all {MAX_PORTS} ports are in use: end a program"))?;
         let allowance = self.access.allowance(&owner)?;
@@ -251,7 +251,7 @@ impl Daemon {
         Ok((number, allowance.weight))
     }
 
-    /// A program's socket is readable.
+    /// Read the packets of a program whose socket is readable.
     pub(crate) fn read_packets(&mut self, number: usize) {
         let member = self.switch.members.get(number).and_then(Option::as_deref);
         let Some(port) = member.and_then(|member| member.port.as_ref()) else { return };
@@ -263,10 +263,10 @@ impl Daemon {
         }
     }
 
-    /// The process of a program has ended. A child of it may have a copy of the socket.
+    /// Detach a program whose process has ended. The socket alone does not show this: a child process may have a copy of it.
     pub(crate) fn check_process(&mut self, number: usize) {
         let member = self.switch.members.get(number).and_then(Option::as_deref);
-        // The port may be another program's by now.
+        // Another program may have this port by now.
         if member.and_then(|member| member.runs.as_ref()).is_some_and(process::has_ended) {
             self.end(number);
         }
@@ -277,7 +277,7 @@ impl Daemon {
         self.detach(number);
     }
 
-    /// A program has ended: its port, name, flows and memory are free.
+    /// Remove the port of a program that has ended, with its name, flows and memory.
     pub(crate) fn detach(&mut self, number: usize) {
         let Some(mut member) = self.switch.members[number].take() else { return };
         let address = member.guard.address();
@@ -293,12 +293,12 @@ impl Daemon {
             let revoked = other.guard.grants.revoke_all_of(number as u16);
             revoked.into_iter().for_each(|record| state.forget_grant(record));
         }
-        // Removing an address cannot fail.
+        // An error is ignored: removing an address cannot fail.
         _ = self.switch.serve_address(address, false);
-        self.switch.tell_gone(number, address, member.known);
+        self.switch.notify_of_end(number, address, member.known);
     }
 
-    /// A program has sent too much that is refused.
+    /// Detach a program that has sent too many refused frames.
     pub(crate) fn detach_offender(&mut self, number: usize, why: Refusal) {
         let Some(member) = self.switch.members[number].as_deref() else { return };
         let text = format!("{MAX_REFUSED} of its frames were refused, the last as `{}`", why.name());
@@ -309,7 +309,7 @@ impl Daemon {
         self.detach(number);
     }
 
-    /// Decide about the names that programs have claimed.
+    /// Accept or refuse the names that programs have claimed.
     #[cold]
     pub(crate) fn decide_claims(&mut self) {
         for (number, name, frame) in std::mem::take(&mut self.switch.claims) {
@@ -332,7 +332,7 @@ impl Daemon {
                     member.trouble = why;
                 }
             }
-            self.tell_trouble();
+            self.report_trouble();
         }
     }
 
@@ -341,7 +341,7 @@ impl Daemon {
         let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
         if let Some((other, member)) = others.find(|(_, member)| member.guard.name() == Some(*name)) {
             let uid = member.owner.uid;
-            // It learns when the name is free.
+            // Then this port is notified when the other one ends and the name is free.
             self.switch.know_each_other(number, other);
             return Err(format!(
                 "port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"
@@ -350,14 +350,14 @@ impl Daemon {
         self.access.check_name(&owner, name)
     }
 
-    /// Tell each program why its frames do not leave or arrive now, if that has changed.
-    pub(crate) fn tell_trouble(&mut self) {
+    /// Report to each program why its frames are not forwarded at present, if the reason has changed.
+    pub(crate) fn report_trouble(&mut self) {
         for member in self.switch.members.iter_mut().flatten() {
             let why = if member.trouble.is_empty() { &self.trouble } else { &member.trouble };
-            if *why != member.told
+            if *why != member.reported
                 && member.port.as_ref().is_some_and(|port| port.tell(&FromDaemon::Trouble(why.clone())))
             {
-                member.told = why.clone();
+                member.reported = why.clone();
             }
         }
     }
@@ -375,7 +375,7 @@ impl Daemon {
         }
     }
 
-    /// Give another weight to the port of the node with this name: 1 to 64.
+    /// Set the weight, 1 to 64, of the port of the node with this name.
     pub fn set_weight(&mut self, name: &str, weight: u32) -> Answer {
         let members = self.switch.members.iter_mut().enumerate();
         let mut members = members.filter_map(|(number, member)| Some((number, member.as_deref_mut()?)));
@@ -389,7 +389,7 @@ impl Daemon {
         Answer::Done
     }
 
-    /// What the daemon serves, and for whom.
+    /// List the ports with their owners and counters.
     pub fn list(&self) -> Listing {
         let counts = &self.switch.counts;
         let members = self.switch.members.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Queues of the NIC for programs that are trusted with one.
+//! Lends queues of the NIC to programs that an access rule trusts with one.
 
 use std::cell::OnceCell;
 use std::time::Instant;
@@ -10,16 +10,16 @@ use am_wire::Address;
 use crate::daemon::Daemon;
 use crate::visit::Visit;
 
-/// What a program gets with its port.
+/// The result of a program's request for a queue.
 pub(crate) enum Lending {
-    /// A queue, nothing as no rule allows it one, or why there is none.
+    /// The program gets a queue, no queue because no rule allows one, or the reason for which none can be lent.
     Done(Result<Option<LentQueue>, String>),
-    /// An answer later: a queue may be free soon.
+    /// The program waits: a queue may be free soon.
     Later,
 }
 
 impl Daemon {
-    /// A queue for a program, if a rule allows it one. It is returned when the address is no longer served.
+    /// Lend a program a queue, if a rule allows it one. The lease ends when the address is no longer served.
     pub(crate) fn lend_queue(&mut self, visit: &mut Visit, hello: &Hello, to: Address, now: Instant) -> Lending {
         let owner = visit.owner;
         if !self.access.allowance(&owner).is_ok_and(|allowance| allowance.queue) {
@@ -39,10 +39,10 @@ impl Daemon {
         Lending::Done(Err(why))
     }
 
-    /// A queue of the wire, or why the wire lends none.
+    /// Ask the wire for a queue. The inner error is the wire's.
     ///
     /// # Errors
-    /// The wire was not asked: why.
+    /// The reason for which the wire was not asked.
     fn open_queue(&mut self, hello: &Hello, to: Address) -> Result<Result<LentQueue, PeerAddressError>, &'static str> {
         if !hello.can_use_queue {
             return Err("the program was built without `xdp`, or attached without a queue before");

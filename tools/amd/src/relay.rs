@@ -1,13 +1,13 @@
-//! A message from a port to a port, on the flow of the message before: from lane to lane.
+//! The fast path between two ports: a message on the flow of the message before goes from lane to lane, with one copy.
 //!
 //! ```text
 //!   lane of A ── head ──▶ copied, judged ──▶ lane of B
 //!            └── rest ─────────────────────▶
 //! ```
 //!
-//! The daemon reads nothing but the head of such a message: destination, source and flow. What it has judged is what
-//! arrives, because the head is written from its copy. A program that changes the rest while it is copied changes its own
-//! message.
+//! The daemon reads only the head of such a message: destination, source and flow. It checks its own copy of the head and writes that
+//! copy to the receiver, so the receiver gets the head that was checked. A program that changes the rest during the copy changes only its
+//! own message.
 
 use am_ring::lane::Relayed;
 use am_wire::frame::MIN_FRAME;
@@ -16,8 +16,8 @@ use crate::judge::{Refusal, destination};
 use crate::switch::{Step, Switch};
 
 impl Switch {
-    /// Relay the next frame of a port, of this length. `None`, and the frame stays where it is, if it has to be judged as any frame, or
-    /// leaves for the wire.
+    /// Relay the next frame of a port, which has this length. `None` if the frame needs the slow path (a full check, or the wire); then it
+    /// stays in the lane.
     #[inline]
     pub(crate) fn relay(&mut self, from: usize, length: usize) -> Option<Step> {
         let member = self.members[from].as_deref().filter(|member| member.relays)?;

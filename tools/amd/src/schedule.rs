@@ -1,8 +1,8 @@
-//! Which port is served when: weighted round robin (Chun et al., "Endpoint scheduling").
+//! The order in which ports are served: weighted round robin (Chun et al., "Endpoint scheduling").
 //!
-//! A turn visits each port once. A visit is a number of attempts to take a frame, a multiple of the port's weight. It ends when the
-//! attempts are used up, or when the port is empty, and after a frame that is no message on a granted flow. An empty port so costs one
-//! look. Each turn starts at another port.
+//! A turn visits each port once. A visit is a number of attempts to take a frame, proportional to the port's weight. The visit ends when
+//! the attempts are used up, when the port is empty, and after a frame that is no message on a granted flow. So an empty port costs one
+//! check. Each turn starts at the port after the one where the last turn started.
 
 /// The attempts of a visit with weight 1: the paper's 2^k, with k = 5.
 pub const ATTEMPTS: usize = 32;
@@ -17,12 +17,12 @@ pub(crate) struct Visit {
     pub(crate) attempts: usize,
 }
 
-/// The order of the ports.
+/// The round-robin state.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// A visit of each port.
+    /// One visit for each port.
     visits: Vec<Visit>,
-    /// Where the next visit is, and how many are left in this turn.
+    /// The index of the next visit, and the number of visits left in this turn.
     next: usize,
     left: usize,
 }
@@ -48,17 +48,17 @@ impl Schedule {
         self.next = 0;
     }
 
-    /// The ports.
+    /// The numbers of all ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = usize> {
         self.visits.iter().map(|visit| visit.port)
     }
 
-    /// The nth of the ports.
+    /// The number of the nth port.
     pub(crate) fn port(&self, nth: usize) -> Option<usize> {
         self.visits.get(nth).map(|visit| visit.port)
     }
 
-    /// Begin a turn: one port behind where the last one began, and ended.
+    /// Begin a turn, one port after the start of the last turn.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.left = self.visits.len();

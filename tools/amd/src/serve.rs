@@ -1,4 +1,4 @@
-//! The daemon's loop: programs attach and leave, and between that the switch turns.
+//! The daemon's loop: it runs the turns of the switch, and between them the housekeeping: programs attach and leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,7 +27,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(1);
 /// One turn in this many reads the clock.
 const TURNS_TO_CLOCK: u32 = 64;
 
-/// Turns without a frame after which the thread lets others run, and after which it sleeps.
+/// The number of turns without a frame after which the thread yields the core, and after which it sleeps.
 const TURNS_TO_YIELD: u32 = 64;
 const TURNS_TO_SLEEP: u32 = 256;
 
@@ -37,13 +37,13 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// The sleep while a wire has no room, or has no descriptor to wait on.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 
-/// The sleep while a visitor waits for the rate of its user, or for a queue.
+/// The sleep while a visitor waits because of its user's rate limit, or for a queue.
 const VISIT_SLEEP: Duration = Duration::from_millis(10);
 
-/// Frames of the daemon when it has no wire: one for each port would do.
+/// The frames in the pool of a daemon without a wire. One for each port would be enough.
 const LOCAL_FRAMES: usize = 256;
 
-/// The longest frame where there is no wire.
+/// The longest frame of a daemon without a wire.
 const LOCAL_MAX_FRAME: usize = 16 * 1024;
 
 impl Daemon {
@@ -52,11 +52,11 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`].
     pub fn open(options: DaemonOptions) -> Result<Daemon, DaemonError> {
-        // Nodes know a peer by one address on each of several transports, and not by those of its ports.
+        // On a combination of transports, nodes know a peer by one address on each, and cannot address its ports.
         if let Some(wire) = options.wire.as_ref().filter(|wire| transports::split(wire).len() > 1) {
             return Err(DaemonError::SeveralWires(wire.clone()));
         }
-        // The lock first: a second daemon must not touch the wire of the first.
+        // Take the lock before opening the wire: a second daemon must not disturb the wire of the first.
         let folder = Folder::of(&options.socket)?;
         let state = StateFile::open(&options.socket, &folder)?;
         let mut wire = options.wire.as_deref().map(transports::open).transpose()?;
@@ -69,7 +69,7 @@ impl Daemon {
         Daemon::start(options, wire, folder, state)
     }
 
-    /// A daemon with a wire that is open already.
+    /// Open a daemon on a wire that is already open.
     ///
     /// # Errors
     /// See [`DaemonError`].
@@ -95,7 +95,7 @@ impl Daemon {
         let saved = state.load();
         let fresh = || Address::from_u64(random.number() & 0xfdff_ffff_ffff | 0x0200_0000_0000);
         let own = caps.as_ref().map_or_else(fresh, |caps| caps.address);
-        // Programs that come back have their addresses, whatever the wire's is now.
+        // Programs that attach again keep their addresses, even if the wire's own address has changed.
         let base = saved.base.filter(|_| !saved.ports.is_empty()).unwrap_or(own);
         let listener = Listener::new(&options.socket, folder, (options.mode, options.group), &mut random)?;
         state.begin(base, &saved)?;
@@ -140,7 +140,7 @@ impl Daemon {
         }
     }
 
-    /// One turn. Returns how many frames were moved.
+    /// Run one turn. Returns the number of forwarded frames.
     pub fn turn(&mut self) -> usize {
         let moved = self.switch.turn();
         self.idle_turns = if moved > 0 { 0 } else { self.idle_turns.saturating_add(1) };
@@ -152,45 +152,45 @@ impl Daemon {
         }
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS_TO_CLOCK) && Instant::now() >= self.next_look {
-            self.look_around(Duration::ZERO);
+            self.do_housekeeping(Duration::ZERO);
         }
         moved
     }
 
-    /// Leave the state file behind if programs are attached: they go on with the next daemon at this socket.
+    /// Keep the state file at the end if programs are attached: they continue with the next daemon at this socket.
     pub fn leave_state(&mut self) {
-        // Those that have ended by now need none.
+        // First remove the programs that have ended by now.
         self.attend();
         self.leaves_state = self.switch.schedule.ports().next().is_some();
     }
 
-    /// Do the housekeeping at once, as [`run`](Self::run) does about each millisecond. For a program that turns the daemon
+    /// Do the housekeeping now, which [`run`](Self::run) does about once a millisecond. For a program that calls [`turn`](Self::turn)
     /// itself.
     pub fn attend(&mut self) {
-        self.look_around(Duration::ZERO);
+        self.do_housekeeping(Duration::ZERO);
     }
 
-    /// Wait until something happens.
+    /// Sleep until a program or the wire wakes the daemon, or the longest sleep is over.
     fn sleep(&mut self) {
-        let is_short = !self.can_wait || self.switch.has_held();
+        let is_short = !self.can_wait || self.switch.has_blocked_frame();
         self.switch.before_sleep();
         if self.switch.turn() == 0 && self.switch.claims.is_empty() {
             let longest = if self.has_waiting() { VISIT_SLEEP } else { MAX_SLEEP };
-            self.look_around(if is_short { SHORT_SLEEP } else { longest });
+            self.do_housekeeping(if is_short { SHORT_SLEEP } else { longest });
         }
         self.switch.after_sleep();
         self.idle_turns = 0;
     }
 
-    /// Housekeeping: programs that come and go, and the wire's notices.
-    pub(crate) fn look_around(&mut self, timeout: Duration) {
+    /// Housekeeping: handle programs that attach or leave, and changes of the wire. Waits for an event for at most `timeout`.
+    pub(crate) fn do_housekeeping(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         self.watched.wait(timeout, &mut ready);
         for &number in &ready {
             match number {
                 LISTENER => self.accept(),
                 WIRE => (),
-                VISITOR => self.hear_visitors(),
+                VISITOR => self.read_visitors(),
                 process @ PROCESSES.. => self.check_process((process - PROCESSES) as usize),
                 port => self.read_packets(port as usize),
             }
@@ -198,7 +198,7 @@ impl Daemon {
         self.ready = ready;
         let now = Instant::now();
         self.next_look = now + HOUSEKEEPING;
-        self.look_at_visits(now);
+        self.check_visitors(now);
         for (uid, lines) in self.budgets.left_out(now) {
             tracing::warn!("{lines} lines about programs of user {uid} were left out: there were too many");
         }
@@ -207,7 +207,7 @@ impl Daemon {
         let trouble = self.switch.poll_wire().unwrap_or_default();
         if trouble != self.trouble {
             self.trouble = trouble;
-            self.tell_trouble();
+            self.report_trouble();
         }
         match self.outage.look(!self.trouble.is_empty(), now) {
             Some(Line::Failed) => tracing::warn!("wire {}: {}", self.wire, self.trouble),
@@ -217,7 +217,7 @@ impl Daemon {
     }
 }
 
-/// Where the frames of programs are copied to: the wire's pool, or one of the daemon's own.
+/// The pool of the frames into which the programs' frames are copied: the wire's, or one on the heap if there is no wire.
 fn frames_of(caps: Option<&Caps>, max_frame: usize) -> Result<Pool, DaemonError> {
     match caps {
         Some(caps) => Ok(caps.pool.clone()),
@@ -225,7 +225,7 @@ fn frames_of(caps: Option<&Caps>, max_frame: usize) -> Result<Pool, DaemonError>
     }
 }
 
-/// What the daemon waits on before programs have attached.
+/// The descriptors on which the daemon waits before programs have attached: the listener, and those of the wire.
 fn watch(listener: &Listener, caps: Option<&Caps>) -> std::io::Result<Watched> {
     let watched = Watched::new()?;
     watched.add(listener.socket(), LISTENER)?;

@@ -1,8 +1,8 @@
-//! What a daemon that was killed has to know again: the ports with their secrets, and the flows on which they may send.
+//! The state file: it survives a killed daemon and holds the ports with their secrets, and the flows on which the ports may send.
 //!
-//! One file beside the socket, which only the daemon's user can read. It has fixed records, each written by one `pwrite` when a
-//! port or a flow is set up or ends, and never for a message. `kill -9` leaves each record whole. A daemon that ends in order
-//! removes the file, unless programs are to go on with the next one. An exclusive lock on it says that a daemon lives.
+//! The file is beside the socket, and only the daemon's user can read it. Its records have a fixed size. The daemon writes a record with
+//! one `pwrite` when a port or a flow is set up or ends, and never for a message. `kill -9` leaves each record whole. A daemon that ends
+//! regularly removes the file, unless programs continue with the next daemon. An exclusive lock on the file shows that a daemon runs.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -25,42 +25,42 @@ use crate::record::{GRANT_BYTES, PORT_BYTES, SavedGrant, SavedPort, records};
 
 const MAGIC: &[u8; 8] = b"amd-st\x01\n";
 
-/// Its start, of every version.
+/// The first bytes of the file, in every version.
 const KIND: &[u8; 6] = b"amd-st";
 const HEADER_BYTES: usize = 64;
 const GRANTS_AT: usize = HEADER_BYTES + MAX_PORTS * PORT_BYTES;
 
-/// The most grants in the file. Connections beyond it work, and end when the daemon is restarted.
+/// The most grants in the file. Connections above it work, but do not survive a restart of the daemon.
 const MAX_GRANTS: u32 = 1 << 18;
 
-/// What an earlier daemon has left.
+/// The state that an earlier daemon has left.
 #[derive(Debug, Default)]
 pub(crate) struct Saved {
-    /// The address from which those of ports are made.
+    /// The address from which the ports' addresses are derived.
     pub(crate) base: Option<Address>,
     pub(crate) ports: Vec<SavedPort>,
     pub(crate) grants: Vec<SavedGrant>,
 }
 
-/// The file, locked.
+/// The open and locked state file.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     file: Flock<File>,
     folder: Arc<Folder>,
     name: PathBuf,
-    /// For messages.
+    /// The path, for log messages.
     path: PathBuf,
-    /// Free records among those that were ever used, and the first that never was.
+    /// The free records among those used before, and the first record that was never used.
     free: BTreeSet<u32>,
     next: u32,
-    /// Whether the last write failed: a full disk is said once.
+    /// Whether the last write failed, so that a full disk is logged once.
     has_failed: Cell<bool>,
 }
 
 impl StateFile {
-    /// Open the file beside a socket, or make it.
+    /// Open the file beside a socket, or create it.
     pub(crate) fn open(socket: &Path, folder: &Arc<Folder>) -> Result<StateFile, DaemonError> {
-        // Before a file is made whose path may be too long, too.
+        // Check the length of the socket's path before a file is created.
         address_of(socket)?;
         let mut path = socket.as_os_str().to_owned();
         path.push(".state");
@@ -74,7 +74,7 @@ impl StateFile {
                 Errno::EWOULDBLOCK => DaemonError::Running { socket: socket.to_owned() },
                 why => failed(why.into()),
             })?;
-            // A daemon that ended meanwhile has removed the file.
+            // A daemon that ended between the open and the lock has removed the file; then try again.
             if folder.id_of(&name) == id(&file) {
                 let (folder, free, has_failed) = (folder.clone(), BTreeSet::new(), Cell::new(false));
                 return Ok(StateFile { file, folder, name, path, free, next: 0, has_failed });
@@ -82,7 +82,7 @@ impl StateFile {
         }
     }
 
-    /// Read what an earlier daemon has left. Damaged records are ignored, and the log says so.
+    /// Read the state of an earlier daemon. Damaged records are ignored and logged.
     pub(crate) fn load(&mut self) -> Saved {
         let length = self.file.metadata().map_or(0, |data| data.len()) as usize;
         let mut bytes = vec![0; length.min(GRANTS_AT + MAX_GRANTS as usize * GRANT_BYTES)];
@@ -106,7 +106,7 @@ impl StateFile {
                 "{path}: {bad_ports} ports and {bad_grants} flows are damaged, and ignored: their connections end"
             );
         }
-        // A daemon that was killed may have left flows of a port that had ended.
+        // A killed daemon may have left grants of a port that had ended.
         grants.retain(|grant| ports.iter().any(|port| port.number == grant.port));
         self.next = grants.iter().map(|grant| grant.record + 1).max().unwrap_or(0);
         self.free = (0..self.next).collect();
@@ -114,8 +114,8 @@ impl StateFile {
         Saved { base, ports, grants }
     }
 
-    /// Start a file with ports of this base address. What was loaded stays until it is written again: the daemon may be killed
-    /// at any time.
+    /// Start a file with ports of this base address. The loaded records stay until they are written again, because the daemon may be
+    /// killed at any time.
     pub(crate) fn begin(&mut self, base: Address, saved: &Saved) -> Result<(), DaemonError> {
         if saved.ports.is_empty() {
             self.file.set_len(0).map_err(|source| self.failed(source))?;
@@ -127,8 +127,7 @@ impl StateFile {
         self.file.write_all_at(&header, 0).map_err(|source| self.failed(source))
     }
 
-    /// All ports and grants that were loaded are written again. No other record is left, or it would hold for the next program of
-    /// its port.
+    /// Clear all records that were not written again. Otherwise an old grant would be valid for the next program of its port.
     pub(crate) fn end_restore(&self) -> Result<(), DaemonError> {
         let length = GRANTS_AT + self.next as usize * GRANT_BYTES;
         let present = self.file.metadata().map_or(0, |data| data.len());
@@ -156,12 +155,12 @@ impl StateFile {
         self.write(HEADER_BYTES + port.number * PORT_BYTES, &port.to_bytes());
     }
 
-    /// A port has ended.
+    /// Clear the record of a port that has ended.
     pub(crate) fn forget_port(&self, number: usize) {
         self.write(HEADER_BYTES + number * PORT_BYTES, &[0; PORT_BYTES]);
     }
 
-    /// The record that the next grant would have. Beyond the last one, grants are not written.
+    /// The record for the next grant. If the file is full, this is past its last record, and the grant is not written.
     pub(crate) fn free_grant(&self) -> u32 {
         self.free.first().copied().unwrap_or(self.next)
     }
@@ -178,7 +177,7 @@ impl StateFile {
         self.write(GRANTS_AT + record as usize * GRANT_BYTES, &saved.to_bytes());
     }
 
-    /// A grant has ended.
+    /// Clear the record of a grant that has ended.
     pub(crate) fn forget_grant(&mut self, record: u32) {
         if record < self.next {
             self.write(GRANTS_AT + record as usize * GRANT_BYTES, &[0; GRANT_BYTES]);
@@ -186,9 +185,9 @@ impl StateFile {
         }
     }
 
-    /// The daemon ends in order. A file that another daemon has made after this one's was removed stays.
+    /// Remove the file when the daemon ends regularly. If another daemon has replaced it, that daemon's file stays.
     pub(crate) fn remove(&self) {
-        // If this fails, the next daemon reads what no longer holds: it waits a while for programs that do not come.
+        // If this fails, the next daemon reads outdated state, and waits a while for programs that do not attach.
         id(&self.file).into_iter().for_each(|file| self.folder.remove(&self.name, file));
     }
 }
@@ -197,8 +196,8 @@ fn id(file: &File) -> Option<FileId> {
     file.metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Whether the file is one that a daemon of this user has made, and no other user can read or write. The owner of the folder may have put any
-/// file there that this user can write, so one with other contents, or with another name, is left alone.
+/// Whether a daemon of this user has created the file, and no other user can read or write it. The owner of the folder may have moved any
+/// file of this user there, so a file with other contents, or with several names, is not touched.
 fn check(file: &File) -> io::Result<bool> {
     let opened = file.metadata()?;
     if !opened.is_file() {
@@ -212,7 +211,7 @@ fn check(file: &File) -> io::Result<bool> {
 }
 
 impl Drop for StateFile {
-    /// A daemon that could not start leaves nothing behind, unless it is an earlier one's.
+    /// A daemon that could not start removes the file, unless it holds an earlier daemon's state.
     fn drop(&mut self) {
         if self.file.metadata().is_ok_and(|data| data.len() == 0 && data.nlink() > 0) {
             self.remove();

@@ -1,5 +1,5 @@
-//! What the switch holds, how a frame gets to a port, and which ports know each other, and so learn of each other's end: a program
-//! that only comes and goes wakes no other. `forward.rs` moves the frames.
+//! The state of the switch, the delivery of a frame to a port, and the record of which ports have exchanged control frames. Only those are
+//! notified of each other's end, so a program that merely attaches and leaves wakes no other. `forward.rs` moves the frames.
 
 use std::time::Instant;
 
@@ -16,15 +16,15 @@ use crate::member::Member;
 use crate::schedule::Schedule;
 use crate::state::StateFile;
 
-/// The sender of frames from the wire, beside the numbers of ports.
+/// The sender number of frames from the wire; other sender numbers are ports.
 pub(crate) const WIRE_SENDER: u16 = u16::MAX;
 
-/// What the switch does with all ports together.
+/// The counters of the switch as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct SwitchCounts {
-    /// Frames from the wire that were for no port.
+    /// Frames from the wire whose destination is no port.
     pub(crate) for_no_port: u64,
-    /// Frames from the wire with the address of a port as their source.
+    /// Frames from the wire whose source is the address of a port, so they are forged.
     pub(crate) spoofed: u64,
     /// Frames from the wire.
     pub(crate) from_wire: u64,
@@ -37,37 +37,37 @@ pub(crate) struct Switch {
     pub(crate) members: Vec<Option<Box<Member>>>,
     pub(crate) schedule: Schedule,
     pub(crate) wire: Option<Box<dyn Transport>>,
-    /// Where frames of programs are copied to.
+    /// The pool of the frames into which the programs' frames are copied.
     pub(crate) pool: Pool,
-    /// A frame that the next copy uses.
+    /// The frame for the next copy.
     pub(crate) spare: Option<Frame>,
     pub(crate) base: Address,
     pub(crate) ethertype: EtherType,
-    /// The ports whose lanes have frames that are not published, a bit each.
+    /// The ports whose lanes have unpublished frames, a bit each.
     pub(crate) dirty: u128,
-    /// Ports with too many refused frames, and what they did.
+    /// Ports with too many refused frames, each with the last reason.
     pub(crate) offenders: Vec<(usize, Refusal)>,
-    /// Beacons with new names, until the daemon has decided.
+    /// Beacons with new names, until the daemon has accepted or refused the name.
     pub(crate) claims: Vec<(usize, Name, Frame)>,
     pub(crate) state: StateFile,
-    /// When to look again for programs that do not poll.
+    /// When to check again for programs that do not poll.
     pub(crate) next_heartbeats: Instant,
     pub(crate) counts: SwitchCounts,
 }
 
 /// The result of one attempt.
 pub(crate) enum Step {
-    /// A message on a granted flow has left.
+    /// A message on a granted flow was forwarded.
     Moved,
-    /// A frame was moved or refused, and it ends the visit.
+    /// A frame was forwarded or refused, and the visit ends.
     Last,
     Empty,
-    /// The wire, or the pool, has no room.
+    /// The wire has no room, or the pool has no frame.
     Blocked,
 }
 
 impl Switch {
-    /// A switch without ports. `base` is the address from which those of ports are made.
+    /// A switch without ports. The ports' addresses are derived from `base`.
     pub(crate) fn new(
         wire: Option<Box<dyn Transport>>,
         pool: Pool,
@@ -109,7 +109,7 @@ impl Switch {
         (member.guard.address() == address).then_some(number)
     }
 
-    /// Put a frame into a port's lane. `unasked`: its sender, if it is on no flow of the port.
+    /// Write a frame to a port's lane. `unasked` is the sender's number if the frame is on no flow of the port.
     #[inline]
     pub(crate) fn deliver(&mut self, to: usize, frame: &[u8], unasked: Option<u16>) {
         let Some(member) = self.members[to].as_deref_mut() else { return };
@@ -129,7 +129,7 @@ impl Switch {
         self.dirty |= 1 << to;
     }
 
-    /// Make delivered frames visible.
+    /// Publish delivered frames: make them visible to their programs.
     #[inline]
     pub(crate) fn publish(&mut self) {
         if self.dirty != 0 {
@@ -147,7 +147,7 @@ impl Switch {
         }
     }
 
-    /// A frame for everyone but its sender.
+    /// Deliver a frame to every port except its sender, `but`.
     pub(crate) fn deliver_to_all(&mut self, frame: &[u8], but: Option<usize>) {
         for nth in 0.. {
             let Some(number) = self.schedule.port(nth) else { break };
@@ -158,20 +158,20 @@ impl Switch {
         }
     }
 
-    /// The program may have the name that its beacon claims: let it pass.
+    /// Forward a beacon whose name the daemon has accepted.
     pub(crate) fn admit_claim(&mut self, from: usize, frame: &Frame) {
         self.deliver_to_all(frame.bytes(), Some(from));
         self.publish();
         self.send_once(frame);
     }
 
-    /// Send a frame to the wire that is sent again later, so that a full wire need not be waited for.
+    /// Send a frame to the wire, or drop it if the wire is full. For frames that their node repeats anyway.
     pub(crate) fn send_once(&mut self, frame: &Frame) {
         let sent = self.wire.as_mut().is_some_and(|wire| wire.send(destination(frame.bytes()), frame));
         self.counts.to_wire += u64::from(sent);
     }
 
-    /// A peer opened a flow to this port, or ended one.
+    /// Update the port's grants: a peer has opened a flow to this port, or ended one.
     #[cold]
     pub(crate) fn note_flow(&mut self, port: usize, to: Address, news: Option<FlowNews>, granter: Option<u16>) {
         let Some(member) = self.members[port].as_deref_mut() else { return };
@@ -197,28 +197,28 @@ impl Switch {
         }
     }
 
-    /// Whether something is left to do for a port, or a port has frames.
-    pub(crate) fn has_held(&self) -> bool {
-        self.schedule.ports().any(|number| self.members[number].as_ref().is_some_and(|member| member.held.is_some()))
+    /// Whether a port has a frame that waits for room on the wire.
+    pub(crate) fn has_blocked_frame(&self) -> bool {
+        self.schedule.ports().any(|number| self.members[number].as_ref().is_some_and(|member| member.blocked.is_some()))
     }
 
-    /// The daemon is about to sleep.
+    /// Prepare all ports and the wire for a sleep of the daemon, so that new frames wake it.
     pub(crate) fn before_sleep(&mut self) {
         for member in self.members.iter_mut().flatten() {
             member.port.iter_mut().for_each(am_vnic::Port::before_sleep);
         }
         if let Some(wire) = &mut self.wire {
-            // This command cannot fail.
+            // The result is ignored: this command cannot fail.
             _ = wire.control(Command::BeforeSleep);
         }
     }
 
-    /// The daemon is awake.
+    /// End the sleep of the daemon: the programs need not wake it.
     pub(crate) fn after_sleep(&mut self) {
         self.members.iter().flatten().flat_map(|member| &member.port).for_each(am_vnic::Port::after_sleep);
     }
 
-    /// Places whose programs have not come back.
+    /// The ports whose programs have not attached again in time.
     pub(crate) fn expired(&self, now: Instant) -> Vec<usize> {
         let is_expired = |number: &usize| {
             self.members[*number].as_deref().and_then(|member| member.kept_until).is_some_and(|until| until <= now)
@@ -226,15 +226,15 @@ impl Switch {
         self.schedule.ports().filter(is_expired).collect()
     }
 
-    /// One of them has sent a control frame to the other.
+    /// Record that one of two ports has sent a control frame to the other.
     pub(crate) fn know_each_other(&mut self, one: usize, other: usize) {
         for (port, peer) in [(one, other), (other, one)] {
             self.members[port].as_deref_mut().into_iter().for_each(|member| member.known |= 1 << peer);
         }
     }
 
-    /// A port has ended: tell those that know it, or will know it when their programs come back.
-    pub(crate) fn tell_gone(&mut self, port: usize, address: Address, known: u128) {
+    /// Notify the ports that know an ended port. A port that waits for its program is notified when the program attaches again.
+    pub(crate) fn notify_of_end(&mut self, port: usize, address: Address, known: u128) {
         for (number, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member.as_deref_mut() else { continue };
             member.known &= !(1 << port);
@@ -246,8 +246,8 @@ impl Switch {
         }
     }
 
-    /// Tell all programs.
-    pub(crate) fn tell_all(&mut self, packet: &FromDaemon) {
+    /// Send a packet to all programs.
+    pub(crate) fn send_to_all(&mut self, packet: &FromDaemon) {
         for member in self.members.iter().flatten() {
             member.port.iter().for_each(|port| _ = port.tell(packet));
         }

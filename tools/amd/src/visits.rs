@@ -1,4 +1,4 @@
-//! Programs and administrators that have connected, until they have said what they want and have an answer.
+//! The table of visitors: programs and administrators' tools that have connected, until they have sent a request and got an answer.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use nix::libc::{EMFILE, ENFILE};
 use crate::daemon::{Daemon, LISTENER, VISITOR};
 use crate::visit::Visit;
 
-/// After the system could not accept a program.
+/// How long the daemon accepts no connection after an accept has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The most visitors at once that have no answer.
+/// The size of the table of visitors.
 const MAX_VISITORS: usize = 64;
 
 impl Daemon {
@@ -40,20 +40,22 @@ impl Daemon {
         }
     }
 
-    /// Visitors that say nothing cost places of their own user only: the user with the most loses the oldest.
+    /// Make room in the table: the user with the most visitors loses the oldest of them. So visitors that send nothing use up only their own
+    /// user's places.
     #[cold]
     fn make_room(&mut self) {
-        self.hear_visitors();
+        self.read_visitors();
         if self.visits.len() < MAX_VISITORS {
             return;
         }
         let visits = |uid: u32| self.visits.iter().filter(|visit| visit.owner.uid == uid).count();
-        // Of several with the same number the first one.
+        // Of several users with the same number of visitors, the one with the oldest visitor.
         let oldest = (0..self.visits.len()).rev().max_by_key(|at| visits(self.visits[*at].owner.uid));
         oldest.into_iter().for_each(|at| self.visits.remove(at).end());
     }
 
-    /// The system accepts no program, and its descriptor stays readable: without a pause the daemon would never sleep.
+    /// Accept no connection for a while. Accepting has failed, and the listener's descriptor stays readable: without a pause the daemon would
+    /// never sleep.
     #[cold]
     fn pause_accepting(&mut self, why: &std::io::Error) {
         if self.accept_at.is_none() {
@@ -68,30 +70,30 @@ impl Daemon {
         self.watched.mute(self.listener.socket(), LISTENER, true);
     }
 
-    /// Accept again, and end visits that have waited for their turn for too long.
-    pub(crate) fn look_at_visits(&mut self, now: Instant) {
+    /// Accept again after a pause, retry the visitors that wait, and refuse those that have waited for too long.
+    pub(crate) fn check_visitors(&mut self, now: Instant) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.watched.mute(self.listener.socket(), LISTENER, false);
             self.accept();
         }
         if self.has_waiting() {
-            self.hear_visitors();
+            self.read_visitors();
         }
         self.visits.extract_if(.., |visit| visit.is_over(now)).for_each(Visit::end);
     }
 
-    /// Whether a visitor waits for the rate of its user, or for a queue.
+    /// Whether a visitor waits because of its user's rate limit, or for a queue.
     pub(crate) fn has_waiting(&self) -> bool {
         self.visits.iter().any(|visit| visit.hello.is_some())
     }
 
-    pub(crate) fn hear_visitors(&mut self) {
+    pub(crate) fn read_visitors(&mut self) {
         let now = Instant::now();
         for mut visit in std::mem::take(&mut self.visits) {
             match visit.visitor.receive() {
                 Sent::Closed => continue,
                 Sent::Nothing => (),
-                // One that waits has nothing to say.
+                // A visitor that waits for its answer sends nothing valid: drop it.
                 Sent::Packet(_) if visit.hello.is_some() => continue,
                 Sent::Packet(packet) => match Hello::from_bytes(&packet) {
                     Some(hello) => (visit.hello, visit.since) = (Some(hello), now),
@@ -111,7 +113,7 @@ impl Daemon {
     fn is_its_turn(&mut self, visit: &Visit, hello: &Hello, now: Instant) -> bool {
         match visit.queue_at {
             Some(at) => at <= now,
-            // One that comes back after a restart of the daemon has attached before.
+            // A program that attaches again after a restart of the daemon does not count towards the rate.
             None => self.expects(hello) || self.budgets.may_attach(visit.owner.uid, now),
         }
     }

@@ -13,14 +13,14 @@ use crate::switch::{Step, Switch, WIRE_SENDER};
 const WIRE_BURST: usize = 64;
 
 impl Switch {
-    /// Send a frame of a port to the wire, or hold it. If the wire does not keep it, it stays in `space`.
+    /// Send a frame of a port to the wire. If the wire has no room, the port keeps the frame. A frame that the wire does not keep stays in `space`.
     #[inline]
     pub(crate) fn send_to_wire(&mut self, from: usize, space: &mut Option<Frame>) -> Step {
         // Without a wire there is no other host.
         let (Some(wire), Some(frame)) = (&mut self.wire, &*space) else { return Step::Moved };
         if !wire.send(destination(frame.bytes()), frame) {
             if let Some(member) = self.members[from].as_deref_mut() {
-                member.held = space.take();
+                member.blocked = space.take();
             }
             return Step::Blocked;
         }
@@ -32,9 +32,9 @@ impl Switch {
     }
 
     #[cold]
-    pub(crate) fn send_held(&mut self, number: usize) -> Step {
-        let mut held = self.members[number].as_deref_mut().and_then(|member| member.held.take());
-        self.send_to_wire(number, &mut held)
+    pub(crate) fn send_blocked(&mut self, number: usize) -> Step {
+        let mut blocked = self.members[number].as_deref_mut().and_then(|member| member.blocked.take());
+        self.send_to_wire(number, &mut blocked)
     }
 
     pub(crate) fn receive_from_wire(&mut self) -> usize {
@@ -85,7 +85,7 @@ impl Switch {
             _ => (),
         });
         self.wire = Some(wire);
-        gone.into_iter().for_each(|address| self.tell_all(&FromDaemon::PeerGone(address)));
+        gone.into_iter().for_each(|address| self.send_to_all(&FromDaemon::PeerGone(address)));
         trouble
     }
 }

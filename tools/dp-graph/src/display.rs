@@ -1,4 +1,4 @@
-//! Where the live graph goes: a terminal, a file of JSON lines, a file of DOT, or a table at the end.
+//! The outputs of the live graph: a terminal, a file of JSON lines, a file of DOT, or a table at the end.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::live::{Live, Row};
 use crate::options::RunOptions;
 use crate::table;
 
-/// Lines of a terminal that the table leaves free.
+/// The number of terminal lines that the table leaves free.
 const FREE_LINES: usize = 3;
 
-/// Why something is not shown.
+/// An error of an output.
 pub(crate) enum ShowError {
-    /// Standard output or standard error takes nothing more.
+    /// Standard output or standard error cannot be written.
     Output(io::Error),
     /// A file cannot be written. The text names it.
     File(String),
@@ -28,15 +28,15 @@ pub(crate) enum ShowError {
 pub(crate) struct Display {
     graph: Graph,
     start: Instant,
-    /// On a terminal.
+    /// The table on a terminal.
     bar: Option<ProgressBar>,
     json: Option<Json>,
     dot: Option<Latest>,
-    /// The table at the end.
+    /// Whether to print the table at the end.
     has_table: bool,
 }
 
-/// Where lines of JSON go.
+/// The output of the JSON lines.
 enum Json {
     Output,
     File(Stream),
@@ -60,7 +60,7 @@ impl Display {
         Ok(Display { graph, start: Instant::now(), bar, json, dot, has_table })
     }
 
-    /// The job starts: the graph without figures.
+    /// Show the graph without figures, when the job starts.
     ///
     /// # Errors
     /// See [`ShowError`].
@@ -68,20 +68,20 @@ impl Display {
         self.write_dot(&[])
     }
 
-    /// Whether the processes' output has to pass by here, so that the table stays below it.
+    /// Whether the processes' output must go through [`forward`](Self::forward), so that the table stays below it.
     pub(crate) fn takes_output(&self) -> bool {
         self.bar.is_some() && io::stdout().is_terminal()
     }
 
-    /// Whether JSON has standard output for itself. The processes' output goes to standard error.
+    /// Whether standard output is for JSON alone. Then the processes' output goes to standard error.
     pub(crate) fn json_takes_output(&self) -> bool {
         matches!(self.json, Some(Json::Output))
     }
 
-    /// Output of the processes.
+    /// Write output of the processes.
     ///
     /// # Errors
-    /// Those of standard output and standard error.
+    /// The errors of standard output and standard error.
     pub(crate) fn forward(&self, bytes: &[u8], is_error: bool) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -96,7 +96,7 @@ impl Display {
         }
     }
 
-    /// An interval is over. Returns what cannot be shown.
+    /// Show the figures after an interval. Returns the errors.
     pub(crate) fn show(&mut self, live: &Live) -> Vec<ShowError> {
         let rows = live.rows();
         if let Some(bar) = &self.bar {
@@ -105,7 +105,7 @@ impl Display {
         [self.write_json(&rows), self.write_dot(&rows)].into_iter().filter_map(Result::err).collect()
     }
 
-    /// The job has ended. Returns what cannot be shown.
+    /// Show the final figures, when the job has ended. Returns the errors.
     pub(crate) fn end(&mut self, live: &Live) -> Vec<ShowError> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -138,7 +138,7 @@ pub(crate) fn write_output(bytes: &[u8]) -> io::Result<()> {
     io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
 }
 
-/// What a terminal has room for.
+/// The lines for which the terminal has room.
 fn fitted(lines: Vec<String>) -> String {
     let (height, width) = Term::stderr().size();
     let room = usize::from(height).saturating_sub(FREE_LINES).max(2);

@@ -1,4 +1,4 @@
-//! am-run's end: signals on their way to it, and what happens if it does not act on them.
+//! The end of am-run: dp-graph forwards signals to it, and ends it by force if it does not react.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use am_input::command_line::NO_JOB;
 
 pub(crate) type Signals = SignalsInfo<WithOrigin>;
 
-/// After the first signal: am-run takes 14 s at most, if its agents do not answer.
+/// How long to wait for am-run after the first signal: it takes 14 s at most, if its agents do not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After the second one: am-run takes 3 s, if its agents answer.
+/// How long to wait for am-run after the second signal: it takes 3 s, if its agents answer.
 const PATIENCE_AFTER_SECOND: Duration = Duration::from_secs(5);
 /// How long dp-graph's own output may take after am-run's end.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// Between two looks at whether am-run has ended.
+/// The interval at which dp-graph checks whether am-run has ended.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Signals for dp-graph are for am-run.
+/// Forward dp-graph's signals to am-run.
 pub(crate) fn forward_signals(mut signals: Signals, am_run: Pid) {
     thread::spawn(move || {
         let mut patience = PATIENCE;
@@ -49,14 +49,15 @@ fn is_sent_to_both(origin: &Origin) -> bool {
     matches!(origin.cause, Cause::Kernel) && origin.signal != SIGHUP
 }
 
-/// Tell am-run to end the job.
+/// Ask am-run to end the job.
 pub(crate) fn end(am_run: Pid) {
     // It may have ended.
     _ = kill(am_run, Signal::SIGTERM);
     insist(am_run, PATIENCE);
 }
 
-/// am-run has a signal that ends it. A stopped process acts only on SIGCONT and SIGKILL. The agents end the processes after SIGKILL, too.
+/// Make sure that am-run ends after a signal that ends it. Continue it, as a stopped process reacts only to SIGCONT and SIGKILL, and kill it when
+/// the patience is over. The agents end their processes after SIGKILL, too.
 fn insist(am_run: Pid, patience: Duration) {
     _ = kill(am_run, Signal::SIGCONT);
     thread::spawn(move || {
@@ -70,7 +71,7 @@ fn insist(am_run: Pid, patience: Duration) {
     });
 }
 
-/// End this process after am-run: its main thread may wait for the reader of its output.
+/// End this process after am-run has ended, because the main thread may be blocked by the reader of its output.
 fn end_after(am_run: Pid, signal: i32) {
     while end_of(am_run).is_none() {
         thread::sleep(LOOK);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-/// A file that is open. Its errors name it.
+/// An open file. Its errors contain its name.
 pub(crate) struct Stream {
     path: PathBuf,
     file: File,
@@ -29,11 +29,11 @@ impl Stream {
     }
 }
 
-/// A file that has the last text.
+/// A file that shows the latest text.
 pub(crate) enum Latest {
-    /// Nobody sees half a file: each text is written to the second path, then renamed.
+    /// A regular file. Each text is written to the second path and renamed to the first, so that no reader sees a part of it.
     Replaced(PathBuf, PathBuf),
-    /// A device or a pipe gets one text after the other. A new file would take its place.
+    /// A device or a pipe gets one text after the other, because a rename would replace it by a file.
     Stream(Stream),
 }
 
@@ -64,7 +64,7 @@ impl Latest {
     }
 }
 
-/// Make a file whose name others may guess. What has the name is removed, and no link is followed.
+/// Create a file whose name others may guess: remove an existing file of this name, and follow no link.
 fn create_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
@@ -72,7 +72,7 @@ fn create_new(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Open a file to write it. To open a FIFO waits for its reader, so one without a reader is an error.
+/// Open a file for writing. Opening a FIFO would wait for a reader, so a FIFO without a reader is an error.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).custom_flags(OFlag::O_NONBLOCK.bits());

@@ -1,18 +1,18 @@
-//! Takes the processes' reports out of am-run's standard error.
+//! Extracts the processes' reports from am-run's standard error.
 
 use am_dp::{REPORT_MARK, Report};
 
 /// A longer line is forwarded before its end.
 const MAX_LINE: usize = 1 << 16;
 
-/// What the bytes so far were.
+/// The incomplete last line.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     line: Vec<u8>,
 }
 
 impl Filter {
-    /// More bytes. Returns those to forward, and gives the reports among them to `take`.
+    /// Add bytes. Returns the bytes to forward, and gives the reports among them to `take`.
     pub(crate) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Report)) -> Vec<u8> {
         let mut rest = vec![];
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -24,13 +24,13 @@ impl Filter {
         rest
     }
 
-    /// The bytes have ended.
+    /// Handle the incomplete last line, at the end of the bytes.
     pub(crate) fn end(&mut self, mut take: impl FnMut(Report)) -> Vec<u8> {
         split(&std::mem::take(&mut self.line), &mut take)
     }
 }
 
-/// A line: what is to be forwarded of it. The program may have written a part of a line before its process's report.
+/// Take the report out of a line. Returns the part to forward: the program may have written a part of a line before the report.
 fn split(line: &[u8], take: &mut impl FnMut(Report)) -> Vec<u8> {
     let Some(at) = line.iter().position(|byte| *byte == REPORT_MARK) else { return line.to_vec() };
     let (before, report) = line.split_at(at);
@@ -43,7 +43,7 @@ fn split(line: &[u8], take: &mut impl FnMut(Report)) -> Vec<u8> {
     }
 }
 
-/// What `am-run --prefix` begins a line with: `[2] `.
+/// Whether the text is what `am-run --prefix` writes before a line: `[2] `.
 fn is_prefix(text: &[u8]) -> bool {
     let number = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"] "));
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))

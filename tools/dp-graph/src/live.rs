@@ -1,41 +1,41 @@
-//! The live graph: what the reports say of each edge.
+//! The live graph: the rates of each edge, computed from the processes' reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use am_dp::{End, Graph, PointReport, Report, Traffic};
 
-/// A process that said nothing for this many of its intervals has rates of zero.
+/// A process that has sent no report for this many of its intervals has rates of zero.
 const STALE: u32 = 3;
-/// Two reports that are closer make no rate.
+/// No rate is computed from two reports that are closer than this.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What happens in a second.
+/// The traffic of an edge in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
     pub(crate) messages: f64,
-    /// 10^6 bytes.
+    /// In units of 10^6 bytes.
     pub(crate) megabytes: f64,
-    /// Writes that found no room.
+    /// Writes that failed because the edge was full.
     pub(crate) stalls: f64,
 }
 
-/// An edge.
+/// An edge with its rates.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) from: End,
-    /// Where it leads now.
+    /// The present target of the edge.
     pub(crate) to: End,
     pub(crate) is_redirected: bool,
     pub(crate) redirects: u64,
     pub(crate) rate: Rate,
-    /// Of the whole run.
+    /// The mean rate of the whole run.
     pub(crate) mean: Rate,
     pub(crate) total: Traffic,
 }
 
 impl Row {
-    /// Whether its edge leads where the graph does not say, or did, in words.
+    /// A text if the edge leads, or led, to another target than the graph's.
     pub(crate) fn redirected(&self) -> Option<String> {
         self.is_redirected.then(|| match self.redirects {
             0 => "not as in the graph".to_owned(),
@@ -45,16 +45,16 @@ impl Row {
     }
 }
 
-/// What is known of an endpoint.
+/// The state of an endpoint.
 #[derive(Debug)]
 struct Track {
     last: PointReport,
-    /// The process's time then, and the time here.
+    /// The time of the last report, by the process's clock and by the local one.
     at: Duration,
     seen: Instant,
     interval: Duration,
     rate: Rate,
-    /// What the endpoint had done when it was closed, and opened anew under its number.
+    /// The traffic of earlier endpoints with this number, which were closed.
     before: Traffic,
     redirects_before: u64,
 }
@@ -71,9 +71,9 @@ impl Live {
         Live { graph, tracks: BTreeMap::new() }
     }
 
-    /// A process's figures.
+    /// Add the report of a process.
     pub(crate) fn take(&mut self, report: &Report) {
-        // A process that is no vertex is not of this graph.
+        // Ignore a process that is no vertex of this graph.
         if report.vertex as usize >= self.graph.count() {
             return;
         }
@@ -86,12 +86,12 @@ impl Live {
         }
     }
 
-    /// Whether a process has said anything.
+    /// Whether any process has sent a report.
     pub(crate) fn has_figures(&self) -> bool {
         !self.tracks.is_empty()
     }
 
-    /// All edges: those of the graph in its order, then those that programs have made.
+    /// All edges: those of the graph in its order, then those that programs have created.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let own: BTreeSet<End> = self.graph.edges().iter().map(|edge| edge.from).collect();
         let of_graph = self.graph.edges().iter().filter_map(|edge| self.row(edge.from, Some(edge.to)));
@@ -155,7 +155,7 @@ fn per_second(traffic: Traffic, time: Duration) -> Rate {
     Rate { messages: rate(traffic.written), megabytes: rate(traffic.bytes_written) / 1e6, stalls: rate(traffic.stalls) }
 }
 
-/// A program may report any number.
+/// Add two counts without overflow, because a program may report any number.
 fn sum(one: Traffic, other: Traffic) -> Traffic {
     Traffic {
         written: one.written.saturating_add(other.written),

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal::SIGKILL;
 use crate::job::{Ended, Job, am_run, example, runs, until};
 use am_testing::lab::{ADDRESSES, Lab};
 
-/// am-run on all hosts, with so many slots each.
+/// am-run on all hosts, each with this many slots.
 fn start(lab: &Lab, slots: usize, arguments: &[&str]) -> Job {
     let hosts: Vec<String> = ADDRESSES.iter().map(|address| format!("{address}:{slots}")).collect();
     Job::start(am_run().args(["-H", &hosts.join(","), "--rsh", &lab.shell()]).args(arguments))

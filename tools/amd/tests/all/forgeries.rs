@@ -188,7 +188,7 @@ fn a_name_is_free_when_its_program_ends() {
     let frame = second.control(Address::BROADCAST, second.address(), &beacon);
     second.send(&frame);
     let mut trouble = None;
-    until("it is told why", || {
+    until("the reason is reported", || {
         second.port.poll_notices(&mut |notice| {
             if let am_transport::Notice::LinkError(why) = notice {
                 trouble = Some(why.to_owned());

@@ -48,7 +48,7 @@ impl Drop for Server {
     }
 }
 
-/// Echoes so many messages through a node of its own.
+/// Echo this many messages through a node of its own.
 pub(crate) fn echo(name: &str, transport: &str, peer: &str, messages: u64) {
     let node = Node::open(name, transport).unwrap();
     let mut endpoint = node.endpoint("main").unwrap();

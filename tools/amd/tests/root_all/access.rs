@@ -138,7 +138,7 @@ fn rules_limit_ports_and_names_of_a_user_while_the_daemon_runs() {
     until("the ports are free", || list(&socket).ports.is_empty());
     let alice = Nodes::open(ALICE, &place, &socket, &["carol"]);
     assert_eq!(alice.result("carol"), "open");
-    until("it is told why", || alice.place.join("problem").exists());
+    until("the reason is reported", || alice.place.join("problem").exists());
     let why = std::fs::read_to_string(alice.place.join("problem")).unwrap();
     assert!(why.contains("`carol`") && why.contains("alice-*"), "{why}");
     assert!(port(&socket, "carol").is_none());

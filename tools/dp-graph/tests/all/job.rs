@@ -45,7 +45,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Start it, and read what processes say until so many lines are there.
+    /// Start the job, and read the processes' output until it has this many lines.
     pub(crate) fn start(mut command: Command, lines: usize) -> (Job, Vec<u32>) {
         am_run();
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
