@@ -99,8 +99,8 @@ impl Switch {
 
     /// The port behind which this address is, if it is known.
     pub(crate) fn port_of(&self, address: Address) -> Option<usize> {
-        let told = self.ports.iter().position(|port| port.state == PortState::Known(address));
-        told.or_else(|| self.learned.iter().find(|(known, _)| *known == address).map(|(_, port)| *port))
+        let configured = self.ports.iter().position(|port| port.state == PortState::Known(address));
+        configured.or_else(|| self.learned.iter().find(|(known, _)| *known == address).map(|(_, port)| *port))
     }
 
     fn learn(&mut self, source: Address, port: usize, most: usize) {

@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(credits.check(1, Request, 3), Ok(()));
         assert!(credits.check(1, Request, 4).is_err(), "one invented");
         credits.released(1, Request);
-        assert_eq!(credits.check(1, Request, 3), Ok(()), "not told yet");
+        assert_eq!(credits.check(1, Request, 3), Ok(()), "the credit is not granted yet");
         assert!(credits.check_settled(1, Request, 3).is_err(), "one lost");
         assert_eq!(credits.check_settled(1, Request, 4), Ok(()));
         credits.released(1, Request);

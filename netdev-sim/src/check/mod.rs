@@ -1,6 +1,6 @@
 //! The promises that hold whatever the network does.
 //!
-//! A checker is told what happened, and knows nothing of the code that did it. It returns a [`Violation`] at once, so
+//! A checker gets the events of a run, and knows nothing of the code that causes them. It returns a [`Violation`] immediately, so
 //! the run stops at the event that broke the promise.
 
 pub mod content;

@@ -143,8 +143,8 @@ impl SimSettings {
     pub(super) fn mode(&self) -> String {
         let all = self.with_defaults();
         let faults = [all.loss, all.duplicate, all.reorder, all.corrupt].map(|chance| chance > Some(0.0));
-        let told = [true, true].into_iter().chain(faults);
-        let parts = all.to_texts().into_iter().zip(told).filter(|(_, told)| *told);
+        let is_shown = [true, true].into_iter().chain(faults);
+        let parts = all.to_texts().into_iter().zip(is_shown).filter(|(_, is_shown)| *is_shown);
         parts.fold("simulated".to_owned(), |mode, ((key, value), _)| {
             mode + &format!(", {key}={}", value.unwrap_or_default())
         })
@@ -174,7 +174,7 @@ impl SimSettings {
             // Our own nodes do not write a sent frame, and the checksum would cost as much as all other work.
             detect_writes: false,
             switch_buffer: SWITCH_BUFFER_BYTES,
-            // The switch is told each node's address. The source address of a bare frame names no node.
+            // The switch is configured with each node's address. It cannot learn them: the source address of a bare frame names no node.
             switch_addresses: 0,
             ..NetOptions::calm(self.nodes.unwrap_or(DEFAULT_NODES))
         }

@@ -5,7 +5,7 @@ use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
 use super::*;
 
-/// Send so many full frames from a node to another. Returns when the last one arrived, and how many did.
+/// Send `frames` full frames from one node to another. Returns the time of the last arrival, and the number of arrivals.
 fn sent(options: NetOptions, from: usize, to: usize, frames: usize) -> (Nanos, usize, u64) {
     let mut net = Net::new(options);
     let flow = Flow::new(7).expect("a flow");
