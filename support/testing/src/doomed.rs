@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-/// What the process is told.
+/// The variable with the process's place.
 pub const PLACE: &str = "AM_TEST_PLACE";
 
 /// The process; it ends with its standard input.

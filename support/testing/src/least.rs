@@ -4,8 +4,8 @@ use am_api::{Address, Transport};
 use am_ring::Frame;
 use am_transport::{Caps, Command, PeerAddressError};
 
-/// Another transport, as far as the least of them go. It is not told what a
-/// program that bounces needs, and frames to addresses that it does not carry are lost.
+/// Wraps a transport and reduces it to the features of the simplest one. It gets none of the commands that a bouncing
+/// program needs, and loses frames to addresses that it does not carry.
 pub struct Least {
     /// The other one.
     pub inner: Box<dyn Transport>,

@@ -1,4 +1,4 @@
-//! Two programs that wait in loops of their own, by `epoll` on their nodes' descriptors, told of states or of changes.
+//! Two programs that wait in loops of their own, by `epoll` on their nodes' descriptors, level-triggered or edge-triggered.
 
 use std::sync::mpsc::channel;
 use std::thread;

@@ -50,7 +50,7 @@ pub fn payload(number: u64, length: usize) -> Vec<u8> {
     (0..length as u64).map(|at| (number.wrapping_mul(31) + at * 7) as u8).collect()
 }
 
-/// Serve on a host until told to stop; returns what was seen and counted.
+/// Serve on a host until the test stops it. Returns the observations and the counters.
 pub fn serve(host: &Host, name: &str, framing: Option<Framing>, stop: &AtomicBool) -> Seen {
     host.enter(|| {
         let (_node, mut endpoint) = node(name, framing);

@@ -64,7 +64,7 @@ impl Pair {
     fn tell(&mut self, count: u64) {
         let Pair { alpha, beta, to, sent, .. } = self;
         let end = *sent + count;
-        until(alpha, beta, "told", |alpha, _| {
+        until(alpha, beta, "notified", |alpha, _| {
             while *sent < end && alpha.endpoint.try_request(*to, TELL, &[*sent], &[*sent as u8; 700]).is_ok() {
                 *sent += 1;
             }

@@ -17,7 +17,7 @@ pub(super) struct Mortal {
     inner: Option<Box<dyn Transport>>,
     caps: Caps,
     hand: Hand,
-    /// What it has been told, for the next that is opened.
+    /// The commands that the transport has got, to repeat them to the next one that is opened.
     flows: BTreeMap<u16, (Flow, bool)>,
     places: Vec<String>,
 }
