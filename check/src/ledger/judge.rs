@@ -547,6 +547,38 @@ mod tests {
         }
     }
 
+    /// The server was killed, and some of its last replies were lost: those behind them are handled at the end.
+    #[test]
+    fn a_gap_at_the_end_is_excused_where_frames_are_lost_and_their_sender_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        for (transport, end, wrong) in [
+            (Transport::Udp, End::Killed(110), 0),
+            (Transport::Udp, End::Lives, 1),
+            (Transport::Shm, End::Killed(110), 1),
+        ] {
+            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
+            players.kind = transport;
+            let life = |player, end| Life { player, serves: player == 0, book: "".into(), end };
+            players.lives = vec![life(0, end), life(1, End::Left)];
+            let (mut connection, name) = (Connection::default(), 1 << 32);
+            for (by, kind, time, numbers) in [
+                (1, Kind::Opened, 100, [0, 1]),
+                (1, Kind::Sent, 100, [0, 9]),
+                (0, Kind::Handled, 100, [0, 9]),
+                (1, Kind::Replied, 100, [0, 3]),
+                (1, Kind::Replied, 800, [6, 3]),
+                (1, Kind::Left, 900, [0, 1]),
+            ] {
+                let [first, count] = numbers;
+                connection.add(by, &Record { connection: name, time, kind, first, count, reason: None });
+            }
+            connection.server_end = Some(SideEnd::Closed(110));
+            let mut tally = Tally::default();
+            judge((&players, &[]), name, &connection, &mut tally);
+            assert_eq!(tally.get("wrong"), wrong, "{transport:?}, {end:?}");
+        }
+    }
+
     /// Requests that wait in an endpoint which is dropped: the server has handled none of them, and does not know the connection.
     #[test]
     fn requests_of_a_connection_that_a_dropped_endpoint_never_saw_are_excused() {
