@@ -191,7 +191,7 @@ judge_kernel() {
     local complaint
     if complaint=$(kernel_complaints); then
         printf '{"kernel":"%s","nic":"%s","mode":"kernel log","verdict":"BAD","why":"%s"}\n' "$kernel" "$nic" \
-            "$(printf '%s' "$complaint" | head -n 1 | tr -d '"\\')" >>"$results"
+            "$(printf '%s' "$complaint" | sed -n 1p | tr -d '"\\')" >>"$results"
         progress "$kernel kernel log" 0 "BAD: $complaint"
     fi
 }

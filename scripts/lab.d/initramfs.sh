@@ -46,7 +46,7 @@ add_tools() {
 # The modules with all that they need, unpacked: the guest's boot is shorter so.
 add_modules() {
     local tree=$1 place=$LAB_CACHE/kernel-$2 version module file
-    version=$(basename "$(echo "$place"/usr/lib/modules/* "$place"/lib/modules/* | tr ' ' '\n' | grep -v '\*' | head -n 1)")
+    version=$(basename "$(echo "$place"/usr/lib/modules/* "$place"/lib/modules/* | tr ' ' '\n' | grep -v '\*' | sed -n 1p)")
     if [ ! -e "$place/lib" ]; then ln -s usr/lib "$place/lib"; fi
     if [ ! -e "$place/lib/modules/$version/modules.dep" ]; then in_root depmod -b "$place" "$version"; fi
     for module in "${MODULES[@]}"; do

@@ -82,6 +82,25 @@ fn errors_of_programs_print_their_text() {
     }
 }
 
+/// A reader that ends early kills the command before it by SIGPIPE, sometimes: with `pipefail` what was found counts as not found.
+#[test]
+fn no_script_stops_reading_a_pipe() {
+    let scripts = || REPOSITORY.sources.iter().filter(|source| source.path.starts_with("scripts/"));
+    assert!(scripts().any(|source| source.text.contains("pipefail")), "no scripts");
+    for source in scripts() {
+        for (number, line) in source.text.lines().enumerate() {
+            let mut readers = line.split("| ").skip(1).map(|reader| reader.split(' ').take(2).collect::<Vec<_>>());
+            let is_early = |reader: Vec<&str>| match reader[..] {
+                ["head", ..] => true,
+                ["grep", options] => options.starts_with('-') && options.contains('q'),
+                _ => false,
+            };
+            let is_pipe = !line.trim_start().starts_with('#') && !line.contains("|| grep -q");
+            assert!(!(is_pipe && readers.any(is_early)), "{}, line {}: {line}", source.path, number + 1);
+        }
+    }
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     none(text::broken_links);
