@@ -14,7 +14,9 @@ fn the_pages_have_the_constants() {
     assert_eq!(documented("flows of a port of `amd` towards each other port"), MAX_FROM_PORT);
     let page = include_str!("../../../../docs/amd.md").replace(',', "");
     let (rest, limits) = page.split_once("## Limits").expect("a section");
-    assert!(rest.contains(&format!("at most {MAX_LINES} lines at once and {LINES_A_SECOND} more in each second")));
+    assert!(rest.contains(&format!(
+        "at most {MAX_LINES} lines about one user at once and {LINES_A_SECOND} more in each second"
+    )));
     let is_there = |text: String| assert!(limits.contains(&text), "docs/amd.md lacks `{text}`");
     is_there(format!("{MAX_PORTS} ports"));
     is_there(format!(
