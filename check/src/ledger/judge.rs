@@ -41,7 +41,7 @@ pub(crate) fn check(players: &Players, tally: &mut Tally) -> io::Result<()> {
     }
     let mut names: Vec<u64> = connections.keys().copied().collect();
     names.sort_unstable();
-    names.into_iter().for_each(|name| judge((players, &drops), name, &connections[&name], tally));
+    names.into_iter().for_each(|name| judge(players, &drops, name, &connections[&name], tally));
     Ok(())
 }
 
@@ -243,7 +243,7 @@ struct Case<'a> {
     replied: Vec<bool>,
 }
 
-fn judge((players, drops): (&Players, &[u64]), name: u64, connection: &Connection, tally: &mut Tally) {
+fn judge(players: &Players, drops: &[u64], name: u64, connection: &Connection, tally: &mut Tally) {
     let [handled, replied] = [Kind::Handled, Kind::Replied].map(|kind| connection.flags(&[kind]));
     tally.add("connections", 1);
     tally.add("requests", connection.sent as usize);
@@ -519,30 +519,41 @@ mod tests {
     use super::*;
     use crate::ledger::players::Silence;
 
+    /// What a process of a server (0) and a client (1) noted, and when: numbers are the first one and the count.
+    type Noted = (usize, Kind, u64, [u32; 2]);
+
+    /// The judgement of one connection between them, after the players and the server's end were set.
+    fn judged(noted: &[Noted], server_end: Option<SideEnd>, drops: &[u64], set: impl FnOnce(&mut Players)) -> Tally {
+        let directory = tempfile::tempdir().unwrap();
+        let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
+        let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
+        players.lives = vec![life(0), life(1)];
+        set(&mut players);
+        let (mut connection, name) = (Connection::default(), 1 << 32);
+        for &(by, kind, time, [first, count]) in noted {
+            connection.add(by, &Record { connection: name, time, kind, first, count, reason: None });
+        }
+        connection.server_end = server_end;
+        let mut tally = Tally::default();
+        judge(&players, drops, name, &connection, &mut tally);
+        tally
+    }
+
     /// The client closed the connection before it heard of the end, and left when no silence excused it any more.
     #[test]
     fn what_came_back_in_a_silence_is_excused_however_late_the_client_leaves() {
-        let directory = tempfile::tempdir().unwrap();
+        let noted = [
+            (1, Kind::Opened, 100, [0, 1]),
+            (1, Kind::Sent, 100, [0, 5]),
+            (0, Kind::Handled, 200, [0, 3]),
+            (1, Kind::Replied, 200, [0, 3]),
+            (1, Kind::Unknown, 3_000, [3, 2]),
+            (1, Kind::Left, 9_000, [0, 1]),
+        ];
         for (silent_until, wrong) in [(2_000, 0), (400, 1)] {
-            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
-            let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
-            players.lives = vec![life(0), life(1)];
-            players.silences = vec![Silence { player: 0, from: 300, to: silent_until }];
-            let (mut connection, name) = (Connection::default(), 1 << 32);
-            for (by, kind, time, numbers) in [
-                (1, Kind::Opened, 100, [0, 1]),
-                (1, Kind::Sent, 100, [0, 5]),
-                (0, Kind::Handled, 200, [0, 3]),
-                (1, Kind::Replied, 200, [0, 3]),
-                (1, Kind::Unknown, 3_000, [3, 2]),
-                (1, Kind::Left, 9_000, [0, 1]),
-            ] {
-                let [first, count] = numbers;
-                connection.add(by, &Record { connection: name, time, kind, first, count, reason: None });
-            }
-            connection.server_end = Some(SideEnd::Left(3_000));
-            let mut tally = Tally::default();
-            judge((&players, &[]), name, &connection, &mut tally);
+            let tally = judged(&noted, Some(SideEnd::Left(3_000)), &[], |players| {
+                players.silences = vec![Silence { player: 0, from: 300, to: silent_until }];
+            });
             assert_eq!(tally.get("wrong"), wrong, "silent until {silent_until}");
         }
     }
@@ -550,31 +561,23 @@ mod tests {
     /// The server was killed, and some of its last replies were lost: those behind them are handled at the end.
     #[test]
     fn a_gap_at_the_end_is_excused_where_frames_are_lost_and_their_sender_is_gone() {
-        let directory = tempfile::tempdir().unwrap();
+        let noted = [
+            (1, Kind::Opened, 100, [0, 1]),
+            (1, Kind::Sent, 100, [0, 9]),
+            (0, Kind::Handled, 100, [0, 9]),
+            (1, Kind::Replied, 100, [0, 3]),
+            (1, Kind::Replied, 800, [6, 3]),
+            (1, Kind::Left, 900, [0, 1]),
+        ];
         for (transport, end, wrong) in [
             (Transport::Udp, End::Killed(110), 0),
             (Transport::Udp, End::Lives, 1),
             (Transport::Shm, End::Killed(110), 1),
         ] {
-            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
-            players.kind = transport;
-            let life = |player, end| Life { player, serves: player == 0, book: "".into(), end };
-            players.lives = vec![life(0, end), life(1, End::Left)];
-            let (mut connection, name) = (Connection::default(), 1 << 32);
-            for (by, kind, time, numbers) in [
-                (1, Kind::Opened, 100, [0, 1]),
-                (1, Kind::Sent, 100, [0, 9]),
-                (0, Kind::Handled, 100, [0, 9]),
-                (1, Kind::Replied, 100, [0, 3]),
-                (1, Kind::Replied, 800, [6, 3]),
-                (1, Kind::Left, 900, [0, 1]),
-            ] {
-                let [first, count] = numbers;
-                connection.add(by, &Record { connection: name, time, kind, first, count, reason: None });
-            }
-            connection.server_end = Some(SideEnd::Closed(110));
-            let mut tally = Tally::default();
-            judge((&players, &[]), name, &connection, &mut tally);
+            let tally = judged(&noted, Some(SideEnd::Closed(110)), &[], |players| {
+                players.kind = transport;
+                players.lives[0].end = end;
+            });
             assert_eq!(tally.get("wrong"), wrong, "{transport:?}, {end:?}");
         }
     }
@@ -582,17 +585,9 @@ mod tests {
     /// Requests that wait in an endpoint which is dropped: the server has handled none of them, and does not know the connection.
     #[test]
     fn requests_of_a_connection_that_a_dropped_endpoint_never_saw_are_excused() {
-        let directory = tempfile::tempdir().unwrap();
+        let noted = [(1, Kind::Opened, 100, [0, 1]), (1, Kind::Sent, 100, [0, 5]), (1, Kind::Closed, 100, [0, 1])];
         for (dropped, wrong) in [(150, 0), (900, 1)] {
-            let mut players = Players::new(Transport::Shm, 1, directory.path(), 0, false, 0.0).unwrap();
-            let life = |player| Life { player, serves: player == 0, book: "".into(), end: End::Left };
-            players.lives = vec![life(0), life(1)];
-            let (mut connection, name) = (Connection::default(), 1 << 32);
-            for (kind, count) in [(Kind::Opened, 1), (Kind::Sent, 5), (Kind::Closed, 1)] {
-                connection.add(1, &Record { connection: name, time: 100, kind, first: 0, count, reason: None });
-            }
-            let mut tally = Tally::default();
-            judge((&players, &[dropped]), name, &connection, &mut tally);
+            let tally = judged(&noted, None, &[dropped], |_| ());
             assert_eq!((tally.get("wrong"), tally.get("both_closed")), (wrong, 5 - 5 * wrong), "dropped at {dropped}");
         }
     }

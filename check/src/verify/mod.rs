@@ -87,6 +87,7 @@ impl Settings {
     fn open(&self, name: &str, room: Option<usize>) -> Result<Node, Error> {
         let builder = self.builder(name)?;
         let builder = if let Some(room) = room { builder.receive_frames(room) } else { builder };
+        // The lengths of the two names differ: with one seed both sides would lose the same frames.
         Ok(program::open(builder, &self.on, self.loss, name.len() as u64)?)
     }
 
