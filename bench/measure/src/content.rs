@@ -34,10 +34,8 @@ impl Content {
     /// control message on a shared socket.
     pub(crate) fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
-        let mut state = mix((size as u64).rotate_left(32) ^ mix(0));
-        for piece in bytes.chunks_mut(8) {
-            state = state.wrapping_add(GOLDEN);
-            let drawn = (state ^ state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        for (at, piece) in bytes.chunks_mut(8).enumerate() {
+            let drawn = mix((size as u64).rotate_left(32) ^ at as u64);
             piece.copy_from_slice(&drawn.to_be_bytes()[..piece.len()]);
         }
         bytes.iter_mut().take(1).for_each(|first| *first = 0);

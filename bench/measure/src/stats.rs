@@ -262,7 +262,7 @@ pub fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, fig
 }
 
 /// A made-up measurement of a curve, for tests: a message of this size takes `ns`, in frames of 1000 bytes.
-pub fn streamed(driver: Driver, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
+pub fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: u64) -> Measured {
     let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
     let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
     let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);

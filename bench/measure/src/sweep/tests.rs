@@ -13,7 +13,7 @@ fn all() -> Vec<Measured> {
         for (driver, start) in [(Driver::Am, 2000), (Driver::Raw, 1000)] {
             for (nth, size) in sizes.into_iter().enumerate() {
                 let ns = start * size.div_ceil(1000) as u64 + size as u64;
-                all.push(streamed(driver, round, (nth, size), ns * slow / 2));
+                all.push(streamed(driver, round, nth, size, ns * slow / 2));
             }
         }
     }

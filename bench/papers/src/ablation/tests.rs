@@ -10,7 +10,7 @@ fn all() -> Vec<Measured> {
         for (layer, driver) in layers(&Topology::Veth(1500)).into_iter().enumerate() {
             for (nth, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
                 let ns = (1000 + 100 * layer) * usize::div_ceil(size, 1000) + size;
-                all.push(streamed(driver, round, (nth, size), (ns * slow) as u64));
+                all.push(streamed(driver, round, nth, size, (ns * slow) as u64));
             }
         }
     }
