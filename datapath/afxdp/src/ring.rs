@@ -243,7 +243,8 @@ impl<T: Copy> Ring<T> {
         if self.seen == self.moved {
             self.seen = self.load_kernel_index();
         }
-        self.seen.wrapping_sub(self.moved) as usize
+        // Another process may write anything into the rings of its queue: it costs one turn of the ring at most.
+        self.seen.wrapping_sub(self.moved).min(self.entries()) as usize
     }
 
     /// Consumer: read at most this many entries. They are freed together when the iterator is dropped.
