@@ -55,6 +55,9 @@ count_processors() {
     rm -f "$1"
 }
 
+# say_end LABEL SECONDS PROCESSORS STATUS: how a step ended.
+say_end() { printf '  %-28s %4ds %4ds of processors  %s\n' "$1" "$2" "$3" "$([ "$4" = 0 ] && echo ok || echo FAILED)"; }
+
 # step LABEL COMMAND...: run it, keep what it says in a log, say how it ended.
 # Leaves the log's name in $step_log.
 step() {
@@ -74,7 +77,7 @@ step() {
     wait "$pid" || status=$?
     trap - INT TERM
     count_processors "$step_log.times"
-    printf '  %-28s %4ds %4ds of processors  %s\n' "$label" $((SECONDS - start)) $((processor_seconds - before)) "$([ "$status" = 0 ] && echo ok || echo FAILED)"
+    say_end "$label" $((SECONDS - start)) $((processor_seconds - before)) "$status"
     return "$status"
 }
 
