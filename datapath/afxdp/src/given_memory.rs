@@ -3,13 +3,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use am_ring::{Layout, LayoutError, Pool};
+use am_ring::{Layout, LayoutError, Mapping, Pool};
 use am_transport::QueueShape;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 
 use crate::chunk_layout::HEADROOM;
 use crate::errors::MAX_RING_ENTRIES;
-use crate::ring::Mapping;
 
 /// A daemon of this version gives no more chunks.
 const MAX_CHUNKS: u32 = 1 << 20;
@@ -56,7 +55,7 @@ pub(crate) unsafe fn map(memory: &OwnedFd, shape: &QueueShape, max_frame: usize)
     if length != bytes as i64 {
         return Err(GivenQueueError::Shape);
     }
-    let mapping = Mapping::new(memory, bytes, 0).map_err(GivenQueueError::Map)?;
+    let mapping = Mapping::populated(memory, 0, bytes).map_err(GivenQueueError::Map)?;
     let layout = Layout { frames: chunks as usize, stride: chunk as usize, headroom: HEADROOM };
     // SAFETY: initialised memory of this length that stays mapped until the pool drops it, and cannot be shortened. The
     // kernel accesses only chunks that were put into the rings. The rest is the caller's promise.

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use am_bpf::Kernel;
+use am_ring::Mapping;
 use am_transport::{LentQueue, QueueShape};
 use am_wire::Address;
 use libc::{sockaddr_xdp, xdp_umem_reg};
@@ -17,7 +18,6 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use crate::chunk_layout::{ChunkLayout, Writer};
 use crate::interface::Interface;
 use crate::options::{Attach, Copying, MultiBuffer, XdpOptions};
-use crate::ring::Mapping;
 use crate::rules::InstalledRules;
 use crate::siblings::InterfaceNode;
 use crate::sockopt;
@@ -219,7 +219,7 @@ fn memory(shape: &QueueShape) -> io::Result<OwnedFd> {
 /// Register the memory with the kernel, which keeps its pages. It is mapped here only for this call.
 fn register(socket: &OwnedFd, memory: &OwnedFd, shape: &QueueShape) -> io::Result<()> {
     let bytes = shape.chunk as usize * shape.chunks as usize;
-    let mapping = Mapping::new(memory, bytes, 0)?;
+    let mapping = Mapping::populated(memory, 0, bytes)?;
     // SAFETY: only numbers.
     let mut region = unsafe { std::mem::zeroed::<xdp_umem_reg>() };
     (region.addr, region.len) = (mapping.base().addr().get() as u64, bytes as u64);

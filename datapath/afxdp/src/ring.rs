@@ -39,13 +39,14 @@
 //! pieces of a long frame do not.
 
 use std::any::Any;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
+use am_ring::Mapping;
 use libc::{c_void, xdp_desc, xdp_mmap_offsets, xdp_ring_offset};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
@@ -53,42 +54,6 @@ use xsk_rs::{CompQueue, FillQueue, RxQueue, TxQueue};
 
 use crate::options::Rings;
 use crate::sockopt;
-
-/// Memory of a file that this process shares with others.
-pub(crate) struct Mapping {
-    base: NonNull<c_void>,
-    bytes: usize,
-}
-
-// SAFETY: memory is not bound to a thread.
-unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives only the address.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Map these bytes of the file.
-    pub(crate) fn new(file: impl AsFd, bytes: usize, offset: i64) -> io::Result<Mapping> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let (flags, fd) = (libc::MAP_SHARED | libc::MAP_POPULATE, file.as_fd().as_raw_fd());
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-        let base = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, offset) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(base).map(|base| Mapping { base, bytes }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-    }
-
-    pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base.cast()
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length. Whoever uses the memory keeps this.
-        unsafe { libc::munmap(self.base.as_ptr(), self.bytes) };
-    }
-}
 
 /// The end of a ring that is ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -358,8 +323,8 @@ impl SocketRings {
     pub(crate) unsafe fn map(socket: BorrowedFd<'_>, entries: u32) -> io::Result<SocketRings> {
         let sizes = Rings { rx: entries, tx: entries, fill: entries, completion: entries };
         let view = |offset, bytes| {
-            let mapping = Mapping::new(socket, bytes, offset)?;
-            Ok((mapping.base, Arc::new(mapping) as Keep))
+            let mapping = Mapping::populated(socket, offset, bytes)?;
+            Ok((mapping.base().cast(), Arc::new(mapping) as Keep))
         };
         // SAFETY: mappings of the rings, each for as long as its ring. The rest is the caller's promise.
         unsafe { SocketRings::over(socket.as_raw_fd(), &sizes, &view) }

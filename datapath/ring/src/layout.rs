@@ -53,6 +53,13 @@ impl Layout {
     /// The limit of a pool's frames. (The two largest numbers are marks in the lists of free frames.)
     pub const MAX_FRAMES: usize = u32::MAX as usize - 2;
 
+    /// Frames of at most `longest` bytes, without headroom. They start on separate cache lines, and not all at the same offset of a page:
+    /// otherwise their first lines would share a few sets of the cache.
+    pub fn spread(frames: usize, longest: usize) -> Layout {
+        let stride = longest.next_multiple_of(ALIGN);
+        Layout { frames, stride: if stride.is_multiple_of(1024) { stride + ALIGN } else { stride }, headroom: 0 }
+    }
+
     /// Bytes of the whole pool.
     #[inline]
     pub const fn bytes(&self) -> usize {

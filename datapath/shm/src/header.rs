@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 
-use am_ring::lane::{Holds, LaneLayout, Shared};
+use am_ring::lane::{Holds, LaneLayout, Shared, SleepWord};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::ShmOpenError;
@@ -158,8 +158,8 @@ impl Header {
     }
 
     #[inline]
-    pub(crate) fn asleep(&self, member: usize) -> &AtomicU32 {
-        self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
+    pub(crate) fn asleep(&self, member: usize) -> SleepWord<'_> {
+        SleepWord::at(&self.words, MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
     }
 
     /// How long this number has had no owner.

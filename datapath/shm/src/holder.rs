@@ -6,6 +6,7 @@
 
 use std::fs::File;
 
+use am_ring::Mapping;
 use am_ring::own::{Own, high};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs,
@@ -14,7 +15,6 @@ use nix::sys::statfs::{
 use crate::ShmOpenError;
 use crate::errors::system;
 use crate::locks;
-use crate::map::Mapping;
 use crate::segment_path::SegmentPath;
 
 /// File systems on which a mapping keeps the opened file, and so its locks. On `overlay` it keeps the file of the lower layer.
@@ -35,8 +35,8 @@ enum Holder {
 impl Holder {
     fn new(file: Own<File>, granule: usize) -> Holder {
         let keeps_file = fstatfs(&*file).is_ok_and(|system| KEEPS_FILE.contains(&system.filesystem_type()));
-        match keeps_file.then(|| Mapping::keep_file(&file, granule)) {
-            Some(Ok(mapping)) => Holder::Mapping { _mapping: mapping },
+        match keeps_file.then(|| Mapping::of_file(&*file, granule)) {
+            Some(Ok(mapping)) if mapping.keep_from_children().is_ok() => Holder::Mapping { _mapping: mapping },
             _ => Holder::Descriptor { _file: file },
         }
     }

@@ -3,11 +3,13 @@
 
 use std::cmp::Reverse;
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use am_ring::Owner;
+use am_ring::lane::Shared;
 use am_ring::own::{Own, high};
+use am_ring::{Mapping, Owner};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
@@ -17,7 +19,7 @@ use crate::errors::system;
 use crate::header::{self, Geometry, Header};
 use crate::holder::MemberLocks;
 use crate::locks::{self, JoinLock};
-use crate::map::{MappedFile, SegmentPages};
+use crate::map::SegmentPages;
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
 use crate::segment_path::SegmentPath;
 
@@ -30,7 +32,7 @@ const UNREAD_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) header: Header,
-    pub(crate) mapped: MappedFile,
+    pub(crate) mapping: Arc<Mapping>,
     pub(crate) geometry: Geometry,
     pub(crate) pages: SegmentPages,
     pub(crate) place: SegmentPath,
@@ -51,7 +53,7 @@ impl Membership {
             let file = Own::new(high(place.open_or_make(options.mode, options.owner)?));
             let attempt = Attempt { place: &place, file: &file, options, waited: begin.elapsed() };
             match attempt.run()? {
-                Outcome::Joined(Joined { header, mapped, geometry, pages, member, generation }) => {
+                Outcome::Joined(Joined { header, mapping, geometry, pages, member, generation }) => {
                     let granule = geometry.granule;
                     let taken = MemberLocks::take_over(&file, &place, (member, generation), granule);
                     if !matches!(taken, Ok(Some(_))) {
@@ -60,7 +62,7 @@ impl Membership {
                     let Some((locks, file)) = taken? else { continue };
                     return Ok(Membership {
                         header,
-                        mapped,
+                        mapping,
                         geometry,
                         pages,
                         place,
@@ -79,7 +81,7 @@ impl Membership {
 
     /// Announce this member to the others.
     pub(crate) fn announce(&self) {
-        self.header.asleep(self.member).store(0, Relaxed);
+        self.header.asleep(self.member).clear();
         self.header.generation(self.member).store(self.generation, Release);
         self.header.notify_members();
     }
@@ -94,7 +96,7 @@ impl Membership {
     pub(crate) fn is_reachable(&self, member: usize, generation: u32) -> bool {
         let lanes = self.geometry.lanes_between(self.member, member);
         self.is_alive(member, generation)
-            && lanes.iter().all(|lane| self.mapped.populate(*lane, self.geometry.lane()).is_ok())
+            && lanes.iter().all(|lane| self.mapping.populate(*lane, self.geometry.lane()).is_ok())
     }
 
     /// Damage to the segment by a process that may write its file or directory: the file was removed, replaced or cut
@@ -140,7 +142,7 @@ impl Drop for Membership {
 /// A segment that this process may join: its header, and the numbers of the members that live.
 struct Segment<'a> {
     geometry: &'a Geometry,
-    mapped: &'a MappedFile,
+    mapping: &'a Mapping,
     header: &'a Header,
     living: &'a [usize],
 }
@@ -157,7 +159,7 @@ enum Outcome {
 /// The result of joining: the fields of a [`Membership`].
 struct Joined {
     header: Header,
-    mapped: MappedFile,
+    mapping: Arc<Mapping>,
     geometry: Geometry,
     pages: SegmentPages,
     member: usize,
@@ -201,17 +203,21 @@ impl Attempt<'_> {
         };
         check_setting("frame", self.options.frame, geometry.frame)?;
         check_setting("members", self.options.members, geometry.members)?;
-        let mapped = MappedFile::new(self.file, geometry.bytes(), pages == SegmentPages::MaybeHuge)
+        let mapping = Mapping::of_file(self.file, geometry.bytes())
             .map_err(|source| ShmOpenError::Map { bytes: geometry.bytes(), source })?;
-        self.populate(&mapped, 0, geometry.header())?;
-        let header = Header::new(&mapped.memory, &geometry);
+        if pages == SegmentPages::MaybeHuge {
+            mapping.prefer_huge();
+        }
+        let mapping = Arc::new(mapping);
+        self.populate(&mapping, 0, geometry.header())?;
+        let header = Header::new(&Shared::of(mapping.clone()), &geometry);
         if living.is_empty() {
             header.write(&geometry);
         }
         if living.len() >= geometry.members {
             return Err(ShmOpenError::Full { members: geometry.members });
         }
-        let segment = Segment { geometry: &geometry, mapped: &mapped, header: &header, living: &living };
+        let segment = Segment { geometry: &geometry, mapping: &mapping, header: &header, living: &living };
         let Some(member) = self.claim_number(&segment)? else { return Ok(None) };
         header.holds.release_all(member);
         for other in (0..geometry.numbers()).filter(|other| *other != member && !living.contains(other)) {
@@ -220,7 +226,7 @@ impl Attempt<'_> {
         }
         // Random, so that other members can distinguish this one from an earlier member with this number.
         let generation = locks::random_nonzero();
-        Ok(Some(Joined { header, mapped, geometry, pages, member, generation }))
+        Ok(Some(Joined { header, mapping, geometry, pages, member, generation }))
     }
 
     /// Make a new segment. The content of a segment without living members is discarded.
@@ -278,7 +284,7 @@ impl Attempt<'_> {
             // Allocate now, because later the kernel would kill a process that touches a page for which there is no memory.
             for lane in segment.geometry.lanes_between(number, *other) {
                 self.allocate(lane, segment.geometry.lane())?;
-                self.populate(segment.mapped, lane, segment.geometry.lane())?;
+                self.populate(segment.mapping, lane, segment.geometry.lane())?;
             }
         }
         Ok(())
@@ -293,8 +299,8 @@ impl Attempt<'_> {
         }
     }
 
-    fn populate(&self, mapped: &MappedFile, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
-        mapped.populate(offset, bytes).map_err(|why| self.no_space(bytes, why))
+    fn populate(&self, mapping: &Mapping, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
+        mapping.populate(offset, bytes).map_err(|why| self.no_space(bytes, why))
     }
 
     fn no_space(&self, bytes: usize, source: std::io::Error) -> ShmOpenError {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use am_ring::lane::LaneCounters;
 use am_transport::{Caps, Steering};
 use am_wire::Address;
 
@@ -59,8 +60,7 @@ pub(crate) struct Counters {
     pub(crate) lost_alone: u64,
     pub(crate) lost_dead: u64,
     pub(crate) lost_hung: u64,
-    pub(crate) no_frame: u64,
-    pub(crate) nonsense: u64,
+    pub(crate) lanes: LaneCounters,
     pub(crate) restarts: u64,
     pub(crate) rings: u64,
     pub(crate) no_bell: u64,
@@ -96,7 +96,7 @@ impl Shm {
                 self.membership.header.remove_member(peer.member, peer.generation);
                 peer.is_leaving = true;
             }
-            peer.from.confirm();
+            peer.lanes.from.confirm();
         }
     }
 

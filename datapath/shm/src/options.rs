@@ -38,8 +38,6 @@ pub(crate) const MAX_MEMBERS: usize = 64;
 const FRAME_RANGE: std::ops::RangeInclusive<usize> = 1514..=65_536;
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 const MODE_RANGE: std::ops::RangeInclusive<u32> = 0o600..=0o777;
-/// The smallest size of a lane in bytes. A lane of this size fits the L2 cache.
-const MIN_LANE_BYTES: usize = 256 * 1024;
 
 const EXAMPLE: &str = "room1";
 
@@ -132,10 +130,7 @@ impl ShmOptions {
 
 /// The layout of a lane for frames of this length. Each member computes it from the segment's `frame`.
 pub(crate) fn shape(frame: usize) -> Option<LaneLayout> {
-    if !FRAME_RANGE.contains(&frame) {
-        return None;
-    }
-    LaneLayout::new(LaneLayout::least(frame)?.max(MIN_LANE_BYTES), frame)
+    FRAME_RANGE.contains(&frame).then(|| LaneLayout::for_frames(frame))?
 }
 
 #[cfg(test)]

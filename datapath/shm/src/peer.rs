@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use am_ring::Own;
-use am_ring::lane::{Pair, Peeked, Receiver, Sender};
+use am_ring::lane::{Duplex, Pair, Peeked, Shared};
 use am_wire::Address;
 
 use crate::join::Membership;
@@ -22,13 +22,7 @@ pub(crate) struct Peer {
     pub(crate) member: usize,
     /// 0 while there is no member.
     pub(crate) generation: u32,
-    pub(crate) to: Sender,
-    pub(crate) from: Receiver,
-    /// The generations between which the lanes run.
-    pub(crate) pair_to: Pair,
-    pub(crate) pair_from: Pair,
-    /// Whether its lane was empty at the last receive.
-    pub(crate) is_empty: bool,
+    pub(crate) lanes: Duplex,
     /// The member has left. Frames in its lane are still received.
     pub(crate) is_leaving: bool,
     /// Set while its lane is full.
@@ -66,17 +60,12 @@ pub(crate) fn address(member: usize, birth: u32) -> Address {
 
 impl Peer {
     pub(crate) fn new(own: &Membership, member: usize) -> Peer {
-        let (geometry, memory) = (&own.geometry, &own.mapped.memory);
+        let (geometry, memory) = (&own.geometry, Shared::of(own.mapping.clone()));
         let lane = |from, to| memory.part(geometry.lane_at(from, to), geometry.shape.bytes());
-        let nobody = Pair::new(0, 0);
         Peer {
             member,
             generation: 0,
-            to: Sender::new(lane(own.member, member), geometry.shape),
-            from: Receiver::new(lane(member, own.member), geometry.shape),
-            pair_to: nobody,
-            pair_from: nobody,
-            is_empty: true,
+            lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
             is_leaving: false,
             full_since: None,
             waker: None,
@@ -88,20 +77,13 @@ impl Peer {
     pub(crate) fn connect(&mut self, own: &Membership, birth: u32) {
         own.header.holds.keep(own.member, self.member);
         self.generation = birth;
-        let own = own.generation;
-        (self.pair_to, self.pair_from) = (Pair::new(own, birth), Pair::new(birth, own));
-        self.to.offer(self.pair_to);
-        self.from.forget();
+        self.lanes.connect(Pair::new(own.generation, birth), Pair::new(birth, own.generation));
         (self.is_leaving, self.full_since, self.waker) = (false, None, None);
     }
 
     /// Whether all frames in its lane were received. An invalid record counts as their end.
     pub(crate) fn has_nothing_left(&mut self) -> bool {
-        let next = match self.from.peek() {
-            Peeked::Closed if self.from.accept(self.pair_from) => self.from.peek(),
-            next => next,
-        };
-        !matches!(next, Peeked::Frame(_))
+        !matches!(self.lanes.look(), Peeked::Frame(_))
     }
 
     /// The member has left, and all its frames were received: another member may take its number and its lanes. `departed` gets its
@@ -141,7 +123,7 @@ impl Peer {
     #[cold]
     fn clear_full(&mut self) {
         // A stalled member counts as stalled until it takes something. Room for a short frame is not enough.
-        if self.full_since.is_some_and(|full| !full.is_stalled) || self.to.made_room() {
+        if self.full_since.is_some_and(|full| !full.is_stalled) || self.lanes.to.made_room() {
             self.full_since = None;
         }
     }

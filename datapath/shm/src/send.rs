@@ -1,9 +1,8 @@
 //! The send path. This member pushes frames into its lane to another member, which pops them. A lane is bounded by its
 //! size. When it is full, `send` returns `false`; after a while without progress, frames are dropped and counted.
 
-use std::sync::atomic::{Ordering::*, fence};
-
 use am_ring::Frame;
+use am_ring::lane::SleepWord;
 use am_wire::{Address, Buffer};
 
 use crate::link::Shm;
@@ -47,7 +46,7 @@ impl Shm {
     #[inline]
     fn push(&mut self, member: usize, bytes: &[u8]) -> bool {
         let peer = &mut self.peers[member];
-        if peer.to.push(bytes).is_err() {
+        if peer.lanes.to.push(bytes).is_err() {
             return self.drop_if_stuck(member);
         }
         peer.on_sent();
@@ -78,14 +77,14 @@ impl Shm {
         for at in 0..self.present.len() {
             let member = self.present[at];
             let peer = &mut self.peers[member];
-            if peer.is_present() && !peer.to.has_room_for(bytes.len()) && !self.drop_if_stuck(member) {
+            if peer.is_present() && !peer.lanes.to.has_room_for(bytes.len()) && !self.drop_if_stuck(member) {
                 return false;
             }
         }
         let mut reached = false;
         for at in 0..self.present.len() {
             let member = self.present[at];
-            if self.peers[member].is_present() && self.peers[member].to.has_room_for(bytes.len()) {
+            if self.peers[member].is_present() && self.peers[member].lanes.to.has_room_for(bytes.len()) {
                 reached |= self.push(member, bytes);
             }
         }
@@ -100,12 +99,10 @@ impl Shm {
         if published == 0 {
             return;
         }
-        for_each_bit(published, |member| _ = self.peers[member].to.publish());
-        // Either this member sees that the receiver sleeps, or the receiver sees the frame: see `waker.rs`.
-        fence(SeqCst);
+        for_each_bit(published, |member| _ = self.peers[member].lanes.to.publish());
+        SleepWord::after_publish();
         for_each_bit(published, |member| {
-            let asleep = self.membership.header.asleep(member);
-            if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
+            if self.membership.header.asleep(member).take() {
                 self.wake_member(member);
             }
             self.restart_if_damaged(member);
@@ -116,8 +113,8 @@ impl Shm {
     #[inline]
     pub(crate) fn restart_if_damaged(&mut self, member: usize) {
         let peer = &mut self.peers[member];
-        if peer.to.needs_offer() && peer.is_present() {
-            peer.to.offer(peer.pair_to);
+        if peer.lanes.to.needs_offer() && peer.is_present() {
+            peer.lanes.offer();
             self.counters.restarts += 1;
         }
     }

@@ -26,7 +26,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
     let address = address(own.member, own.generation);
     let caps = Caps {
         name: format!("shm:{}", options.name),
-        mode: own.pages.mode(own.mapped.address()),
+        mode: own.pages.mode(own.mapping.base().addr().get()),
         address,
         max_frame: own.geometry.frame,
         reliable: true,
@@ -115,8 +115,8 @@ impl Transport for Shm {
         each("shm_lost_alone", count.lost_alone);
         each("shm_lost_dead", count.lost_dead);
         each("shm_lost_hung", count.lost_hung);
-        each("shm_no_frame", count.no_frame);
-        each("shm_nonsense", count.nonsense);
+        each("shm_no_frame", count.lanes.no_frame);
+        each("shm_nonsense", count.lanes.nonsense);
         each("shm_restarts", count.restarts);
         each("shm_rings", count.rings);
         each("shm_no_bell", count.no_bell);

@@ -1,19 +1,7 @@
 //! Wakes a sleeping member through its FIFO.
 //!
-//! Before a node sleeps, it sends `Command::BeforeSleep`. Then the member empties its FIFO, and sets its word `asleep` in the
-//! segment. A sender reads that word. The first sender that finds it set clears it and writes to the FIFO.
-//!
-//! ```text
-//!   sender                        member
-//!
-//!   publish                       empty the FIFO
-//!   fence SeqCst                  store asleep = 1
-//!   load asleep, swap 0           fence SeqCst
-//!   if it was 1: write            read the lanes once more: sleep only if they are empty
-//! ```
-//!
-//! One of the two fences comes first. So either the sender sees the word, or the member sees the frame. If a sender dies
-//! between the swap and the write, or never writes, the member sleeps for its longest sleep.
+//! Before a node sleeps, it sends `Command::BeforeSleep`. Then the member empties its FIFO, and sets its [`SleepWord`](am_ring::lane::SleepWord)
+//! in the segment. The first sender that finds it set writes to the FIFO.
 
 use std::ffi::CStr;
 use std::fs::File;

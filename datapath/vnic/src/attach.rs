@@ -136,10 +136,8 @@ pub(crate) fn attach(options: &VnicOptions) -> Result<(Attachment, Welcome), Vni
     }
 }
 
-/// Frames start on separate cache lines, and not all at the same offset of a page.
 pub(crate) fn pool(frames: usize, max_frame: usize) -> Result<Pool, VnicOpenError> {
-    let stride = max_frame.next_multiple_of(128);
-    let stride = if stride.is_multiple_of(1024) { stride + 128 } else { stride };
-    memory::check(frames, stride)?;
-    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
+    let layout = Layout::spread(frames, max_frame);
+    memory::check(frames, layout.stride)?;
+    Ok(Pool::heap(layout)?)
 }

@@ -1,5 +1,7 @@
 //! The counters of the program's end.
 
+use am_ring::lane::LaneCounters;
+
 /// Each counter has its field's name with `amd_` in front.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -8,8 +10,7 @@ pub(crate) struct Counters {
     pub(crate) full: u64,
     pub(crate) lost_too_long: u64,
     pub(crate) lost_detached: u64,
-    pub(crate) no_frame: u64,
-    pub(crate) nonsense: u64,
+    pub(crate) lanes: LaneCounters,
     pub(crate) rings: u64,
     pub(crate) sleeps: u64,
     pub(crate) attached: u64,
@@ -22,8 +23,8 @@ impl Counters {
         each("amd_full", self.full);
         each("amd_lost_too_long", self.lost_too_long);
         each("amd_lost_detached", self.lost_detached);
-        each("amd_no_frame", self.no_frame);
-        each("amd_nonsense", self.nonsense);
+        each("amd_no_frame", self.lanes.no_frame);
+        each("amd_nonsense", self.lanes.nonsense);
         each("amd_rings", self.rings);
         each("amd_sleeps", self.sleeps);
         each("amd_attached", self.attached);

@@ -122,26 +122,16 @@ impl Port {
     /// Whether [`look`](Self::look) would find nothing. This is cheaper on an idle port.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.region.from.is_quiet()
+        self.region.lanes.from.is_quiet()
     }
 
     /// Look for a frame of the program.
     #[inline]
     pub fn look(&mut self) -> Next {
-        match self.region.from.peek() {
+        match self.region.lanes.look() {
             Peeked::Frame(length) => Next::Frame(length),
-            Peeked::Nothing => Next::Nothing,
-            Peeked::Closed => self.open_session(),
+            Peeked::Nothing | Peeked::Closed => Next::Nothing,
             Peeked::Invalid => Next::Invalid,
-        }
-    }
-
-    #[cold]
-    fn open_session(&mut self) -> Next {
-        match self.region.accept().then(|| self.region.from.peek()) {
-            Some(Peeked::Frame(length)) => Next::Frame(length),
-            Some(Peeked::Invalid) => Next::Invalid,
-            _ => Next::Nothing,
         }
     }
 
@@ -149,13 +139,13 @@ impl Port {
     /// program began a new session meanwhile: then the bytes are not a frame.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
-        self.region.from.take(into)
+        self.region.lanes.from.take(into)
     }
 
     /// Copy out the first bytes of the frame of this length that [`look`](Self::look) has just found. `false` if it has fewer bytes.
     #[inline]
     pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
-        self.region.from.read_head(into, length)
+        self.region.lanes.from.read_head(into, length)
     }
 
     /// Move the frame of this length that [`look`](Self::look) has just found into the lane of another program. `head` has its first bytes,
@@ -163,43 +153,43 @@ impl Port {
     /// changed the lane meanwhile.
     #[inline]
     pub fn relay(&mut self, to: &mut Port, head: &[u8], length: usize) -> Relayed {
-        to.region.to.relay(&mut self.region.from, head, length)
+        to.region.lanes.to.relay(&mut self.region.lanes.from, head, length)
     }
 
     /// Whether another frame is in the lane after the last one that was taken.
     #[inline]
     pub fn has_more(&self) -> bool {
-        self.region.from.has_more()
+        self.region.lanes.from.has_more()
     }
 
     /// Copy a frame into the lane to the program. `false` if there is no room.
     #[inline]
     pub fn push(&mut self, frame: &[u8]) -> bool {
-        self.region.to.push(frame).is_ok()
+        self.region.lanes.to.push(frame).is_ok()
     }
 
     /// Whether a frame of this length has room in the lane to the program.
     pub fn has_room(&mut self, length: usize) -> bool {
-        self.region.to.has_room_for(length)
+        self.region.lanes.to.has_room_for(length)
     }
 
     /// Copy a frame without credit, such as a control frame, into the lane to the program. All such frames get at most half of the lane, and
     /// those of one sender at most an eighth. `false` if there is no room. `sender` is any number that differs between senders.
     #[cold]
     pub fn push_unasked(&mut self, frame: &[u8], sender: u16) -> bool {
-        let (before, released) = self.region.to.progress();
-        let has_room = !self.region.to.is_half_full()
+        let (before, released) = self.region.lanes.to.progress();
+        let has_room = !self.region.lanes.to.is_half_full()
             && self.unasked.has_room(sender, self.region.lane_lines(), (before, released))
             && self.push(frame);
         if has_room {
-            self.unasked.add(sender, (before, self.region.to.progress().0));
+            self.unasked.add(sender, (before, self.region.lanes.to.progress().0));
         }
         has_room
     }
 
     /// How far the program has read its lane. `None` if it has read everything.
     pub fn unread_from(&mut self) -> Option<u32> {
-        let (written, released) = self.region.to.progress();
+        let (written, released) = self.region.lanes.to.progress();
         (written != released).then_some(released)
     }
 
@@ -214,12 +204,12 @@ impl Port {
     /// The daemon is about to sleep: from now on the program wakes it. Look once more after this call.
     pub fn before_sleep(&mut self) {
         self.repair();
-        self.region.set_asleep();
+        self.region.asleep().set();
     }
 
     /// The daemon is awake.
     pub fn after_sleep(&self) {
-        self.region.set_awake();
+        self.region.asleep().clear();
     }
 
     /// Repair lanes that were overwritten. The daemon calls this from time to time.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use am_ring::lane::Peeked;
 use am_ring::{Frame, Owner};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer};
@@ -18,10 +17,6 @@ use crate::options::VnicOptions;
 use crate::protocol::{FromDaemon, MAX_PACKET, Secret, Welcome};
 use crate::readiness::Readiness;
 use crate::socket::{self, Received};
-
-/// The most records that one call takes from the lane. Otherwise a flood of frames that steering drops would keep the thread in this
-/// loop.
-const MAX_RECORDS: usize = 256;
 
 /// A thread that spins checks the lanes after this many empty receives in a row.
 const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
@@ -152,65 +147,20 @@ fn attached(
     })
 }
 
-/// The result of reading one record of the lane.
-enum Step {
-    Frame(Frame),
-    /// A frame that steering dropped, or that was not whole.
-    Dropped,
-    Nothing,
-}
-
 impl Vnic {
-    /// Whether there is nothing to receive. This reads one cache line.
     #[inline]
-    fn is_quiet(&self) -> bool {
-        matches!(&self.state, State::Attached(Attachment { region, .. }) if region.from.is_quiet())
-    }
-
-    #[inline(never)]
     fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        // If the lane was empty, frames probably come one at a time. Reading the next line would then cost as much as the transfer of the
-        // frame.
-        let (waits, mut taken) = (self.empty_receives > 0, 0);
-        for _ in 0..MAX_RECORDS {
-            if taken == budget {
-                break;
-            }
-            match self.read_record() {
-                Step::Frame(frame) => {
-                    taken += 1;
-                    each(frame);
-                }
-                Step::Dropped => (),
-                Step::Nothing => break,
-            }
-            if waits && !matches!(&self.state, State::Attached(port) if port.region.from.has_more()) {
-                break;
+        let State::Attached(Attachment { region, .. }) = &mut self.state else { return 0 };
+        let (mut burst, mut taken) = (region.lanes.burst(), 0);
+        while taken < budget
+            && let Some(frame) = region.lanes.next(&mut burst, &self.caps.pool, &mut self.counters.lanes)
+        {
+            if self.steering.admits(frame.bytes()) {
+                taken += 1;
+                each(frame);
             }
         }
         taken
-    }
-
-    #[inline]
-    fn read_record(&mut self) -> Step {
-        let State::Attached(Attachment { region, .. }) = &mut self.state else { return Step::Nothing };
-        let length = match region.from.peek() {
-            Peeked::Frame(length) => length,
-            Peeked::Closed if region.accept() => return Step::Dropped,
-            Peeked::Nothing | Peeked::Closed => return Step::Nothing,
-            Peeked::Invalid => {
-                self.counters.nonsense += 1;
-                return Step::Nothing;
-            }
-        };
-        let Some(mut frame) = self.caps.pool.take() else {
-            self.counters.no_frame += 1;
-            return Step::Nothing;
-        };
-        let is_whole =
-            frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| region.from.take(space));
-        frame.set_len(length);
-        if is_whole && self.steering.admits(frame.bytes()) { Step::Frame(frame) } else { Step::Dropped }
     }
 
     /// Frames have arrived, so the thread does not sleep.
@@ -218,7 +168,7 @@ impl Vnic {
     fn disarm(&mut self) {
         self.is_armed = false;
         if let State::Attached(Attachment { region, .. }) = &self.state {
-            region.set_awake();
+            region.asleep().clear();
         }
     }
 
@@ -226,7 +176,7 @@ impl Vnic {
     #[cold]
     fn check_lanes(&mut self) {
         if let State::Attached(Attachment { region, .. }) = &mut self.state {
-            self.counters.nonsense += region.repair();
+            self.counters.lanes.nonsense += region.repair();
         }
     }
 
@@ -236,13 +186,13 @@ impl Vnic {
         self.check_lanes();
         let State::Attached(Attachment { region, .. }) = &self.state else { return self.attend() };
         // This program is still armed: it woke only for frames that steering dropped.
-        if self.is_armed && region.is_marked_asleep() {
+        if self.is_armed && region.asleep().is_set() {
             return;
         }
         // Read the socket first: a packet in it would end the sleep at once.
         self.attend();
         if let State::Attached(Attachment { region, .. }) = &self.state {
-            region.set_asleep();
+            region.asleep().set();
             self.is_armed = true;
             self.counters.sleeps += 1;
         }
@@ -267,7 +217,7 @@ impl Vnic {
             match socket::receive(&attachment.socket, &mut bytes) {
                 Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
                     Some(FromDaemon::PeerGone(address)) => {
-                        let (read, written) = attachment.region.from.positions();
+                        let (read, written) = attachment.region.lanes.from.positions();
                         self.departed.add(address, read, written);
                     }
                     Some(FromDaemon::Trouble(why)) => self.trouble = why,
@@ -331,7 +281,7 @@ impl Transport for Vnic {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let taken = if self.is_quiet() { 0 } else { self.receive_frames(budget, each) };
+        let taken = self.receive_frames(budget, each);
         if taken > 0 {
             self.counters.received += taken as u64;
             self.empty_receives = 0;
@@ -353,7 +303,7 @@ impl Transport for Vnic {
             self.counters.lost_detached += 1;
             return true;
         };
-        if region.to.push(bytes).is_ok() {
+        if region.lanes.to.push(bytes).is_ok() {
             self.counters.sent += 1;
             return true;
         }
@@ -381,7 +331,9 @@ impl Transport for Vnic {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.attend();
         let read = match &self.state {
-            State::Attached(Attachment { region, .. }) if !region.from.is_quiet() => Some(region.from.positions().0),
+            State::Attached(Attachment { region, .. }) if !region.lanes.from.is_quiet() => {
+                Some(region.lanes.from.positions().0)
+            }
             _ => None,
         };
         self.departed.take(read).for_each(|address| each(Notice::PeerGone(address)));

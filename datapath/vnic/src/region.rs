@@ -11,20 +11,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use am_ring::lane::{LaneLayout, Pair, Receiver, Sender, Shared};
+use am_ring::Mapping;
+use am_ring::lane::{Duplex, LaneLayout, Pair, Shared, SleepWord};
 use am_wire::control::Control;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 const DAEMON_ASLEEP: usize = 0;
 const PROGRAM_ASLEEP: usize = 128;
 const LANES: usize = 256;
-
-/// The smallest size of a lane in bytes. A lane of this size fits the L2 cache.
-const MIN_LANE_BYTES: usize = 256 * 1024;
 
 /// The longest frame of a port: the longest IP packet.
 pub const MAX_FRAME: usize = 65_536;
@@ -34,10 +30,7 @@ pub const MIN_FRAME: usize = Control::MAX_FRAME;
 
 /// The sizes of a region with frames of at most `max_frame` bytes. `None` for a frame length that no port has.
 fn layout(max_frame: usize) -> Option<LaneLayout> {
-    if !(MIN_FRAME..=MAX_FRAME).contains(&max_frame) {
-        return None;
-    }
-    LaneLayout::new(LaneLayout::least(max_frame)?.max(MIN_LANE_BYTES), max_frame)
+    (MIN_FRAME..=MAX_FRAME).contains(&max_frame).then(|| LaneLayout::for_frames(max_frame))?
 }
 
 fn bytes(lane: &LaneLayout) -> usize {
@@ -47,11 +40,7 @@ fn bytes(lane: &LaneLayout) -> usize {
 /// One end of a region.
 #[derive(Debug)]
 pub(crate) struct Region {
-    /// The lane to the other end, and the lane from it.
-    pub(crate) to: Sender,
-    pub(crate) from: Receiver,
-    pair_to: Pair,
-    pair_from: Pair,
+    pub(crate) lanes: Duplex,
     memory: Shared,
     mapping: Arc<Mapping>,
     lane_lines: u32,
@@ -90,17 +79,21 @@ impl Region {
             return Err(invalid("the memory does not have the agreed size, or is not sealed"));
         }
         // The program populates the pages, so that the kernel charges them to the program and not to the daemon.
-        let (memory, mapping) = map(memory, length, end == End::Program)?;
+        let mapping = Arc::new(match end {
+            End::Program => Mapping::populated(memory, 0, length)?,
+            End::Daemon => Mapping::of_file(memory, length)?,
+        });
+        let memory = Shared::of(mapping.clone());
         let (up, down) = (memory.part(LANES, lane.bytes()), memory.part(LANES + lane.bytes(), lane.bytes()));
         let (pair_up, pair_down) = (Pair::new(session, 1), Pair::new(session, 2));
         let ((to, pair_to), (from, pair_from), [own_word, other_word]) = match end {
             End::Program => ((up, pair_up), (down, pair_down), [PROGRAM_ASLEEP, DAEMON_ASLEEP]),
             End::Daemon => ((down, pair_down), (up, pair_up), [DAEMON_ASLEEP, PROGRAM_ASLEEP]),
         };
-        let (mut to, from) = (Sender::new(to, lane), Receiver::new(from, lane));
-        to.offer(pair_to);
+        let mut lanes = Duplex::new(to, from, lane);
+        lanes.connect(pair_to, pair_from);
         let lane_lines = (lane.bytes() / 64) as u32;
-        Ok(Region { to, from, pair_to, pair_from, memory, mapping, lane_lines, own_word, other_word })
+        Ok(Region { lanes, memory, mapping, lane_lines, own_word, other_word })
     }
 
     /// How many lines of the cache a lane has.
@@ -108,97 +101,39 @@ impl Region {
         self.lane_lines
     }
 
-    /// Accept a session that the other end offers, if it is a new one.
-    #[inline]
-    pub(crate) fn accept(&mut self) -> bool {
-        self.from.accept(self.pair_from)
+    /// This end's word, which it sets before it sleeps.
+    pub(crate) fn asleep(&self) -> SleepWord<'_> {
+        SleepWord::at(&self.memory, self.own_word)
     }
 
     /// Make the pushed frames visible. Returns whether the caller must wake the other end.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
-        use std::sync::atomic::{Ordering::*, fence};
-        if !self.to.publish() {
+        if !self.lanes.to.publish() {
             return false;
         }
-        // Either this end sees that the other one sleeps, or the other one sees the frame.
-        fence(SeqCst);
-        let asleep = self.memory.word(self.other_word);
-        asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0
-    }
-
-    /// Set this end's word, because it is about to sleep. The caller must look for frames once more.
-    pub(crate) fn set_asleep(&self) {
-        use std::sync::atomic::{Ordering::*, fence};
-        self.memory.word(self.own_word).store(1, Relaxed);
-        fence(SeqCst); // Pairs with the fence of `publish`.
-    }
-
-    /// Clear this end's word.
-    pub(crate) fn set_awake(&self) {
-        self.memory.word(self.own_word).store(0, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    /// Whether the other end has not woken this one since [`set_asleep`](Self::set_asleep).
-    pub(crate) fn is_marked_asleep(&self) -> bool {
-        self.memory.word(self.own_word).load(std::sync::atomic::Ordering::Relaxed) != 0
+        SleepWord::after_publish();
+        SleepWord::at(&self.memory, self.other_word).take()
     }
 
     /// Repair lanes that were overwritten. Returns how many.
     #[cold]
     pub(crate) fn repair(&mut self) -> u64 {
-        let mut repaired = 0;
-        if self.from.has_diverged() {
-            let _ = self.from.refuse();
-            repaired += 1;
+        let has_diverged = self.lanes.refuse_if_diverged();
+        let needs_offer = self.lanes.to.needs_offer();
+        if needs_offer {
+            self.lanes.offer();
         }
-        if self.to.needs_offer() {
-            self.to.offer(self.pair_to);
-            repaired += 1;
-        }
-        repaired
+        u64::from(has_diverged) + u64::from(needs_offer)
     }
 
     /// Release the memory to the system, even if the other end keeps it mapped. All its bytes are zero then.
     pub(crate) fn release(&mut self) {
         // Offer a new session first, so that the other end notices that a frame that it reads now is not whole.
-        self.to.offer(self.pair_to);
-        let Mapping { base, bytes } = *self.mapping;
-        // SAFETY: the mapping is ours and shared. Its memory is only accessed through `Shared`, which expects that the other end writes at any
-        // time, so bytes that change to zero do no harm. If the call fails, the memory is freed when both ends have unmapped it.
-        let _ = unsafe { madvise(base.as_ptr(), bytes, Advice::LinuxRemove) };
+        self.lanes.offer();
+        // SAFETY: only `Shared` leads to the memory.
+        unsafe { self.mapping.discard() };
     }
-}
-
-/// A mapping; unmapped when dropped.
-#[derive(Debug)]
-struct Mapping {
-    base: NonNull<std::ffi::c_void>,
-    bytes: usize,
-}
-
-// SAFETY: the value is only the right to unmap the memory, which any thread may do.
-unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives no access to the memory.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and all users of the memory keep this value.
-        let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
-    }
-}
-
-fn map(memory: impl AsFd, bytes: usize, is_filled: bool) -> io::Result<(Shared, Arc<Mapping>)> {
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    let flags = if is_filled { flags | MapFlags::POPULATE } else { flags };
-    // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
-    let base = unsafe { mmap(std::ptr::null_mut(), bytes, access, flags, memory, 0) }?;
-    let base = NonNull::new(base).ok_or_else(|| invalid("the memory cannot be mapped"))?;
-    let (mapping, base) = (Arc::new(Mapping { base, bytes }), base.cast());
-    // SAFETY: pages are aligned, and a multiple of a cache line. `Shared` keeps the mapping, and is the only access to
-    // it. The file cannot become shorter, because it is sealed.
-    Ok((unsafe { Shared::over(base, bytes, mapping.clone()) }, mapping))
 }
 
 #[cfg(test)]
@@ -222,13 +157,12 @@ mod tests {
         assert!(used() < 64 * 1024, "{} bytes are counted for the daemon", used());
         let mut program = Region::map(&memory, 1514, 1, End::Program).unwrap();
         assert_eq!(used(), fstat(&memory).unwrap().st_size);
-        assert!(program.accept());
-        daemon.to.push(&[7; 1000]).unwrap();
-        daemon.to.publish();
-        let Peeked::Frame(length) = program.from.peek() else { panic!("it was published") };
+        daemon.lanes.to.push(&[7; 1000]).unwrap();
+        daemon.lanes.to.publish();
+        let Peeked::Frame(length) = program.lanes.look() else { panic!("it was published") };
         daemon.release();
         assert!(used() < 64 * 1024, "{} bytes are left", used());
-        assert!(!program.from.take(&mut [0; 1000][..length]), "it is not whole");
+        assert!(!program.lanes.from.take(&mut [0; 1000][..length]), "it is not whole");
     }
 
     #[test]

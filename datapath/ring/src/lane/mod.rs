@@ -56,14 +56,18 @@
 //! vain. E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
 mod copy;
+mod duplex;
 mod holds;
 mod receiver;
 mod sender;
 mod shape;
 mod shared;
+mod sleep_word;
 
+pub use duplex::{Burst, Duplex, LaneCounters};
 pub use holds::Holds;
 pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Relayed, Sender};
 pub use shape::{LaneLayout, Pair};
 pub use shared::Shared;
+pub use sleep_word::SleepWord;

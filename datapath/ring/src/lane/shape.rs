@@ -43,6 +43,12 @@ impl LaneLayout {
         has_room.then_some(LaneLayout { lines: (bytes / LINE) as u32, longest: longest as u32 })
     }
 
+    /// Frames of at most `longest` bytes, through a lane that fits the L2 cache if they are not too long for that. `None` if no lane has such
+    /// frames.
+    pub fn for_frames(longest: usize) -> Option<LaneLayout> {
+        LaneLayout::new(LaneLayout::least(longest)?.max(256 * 1024), longest)
+    }
+
     /// The least bytes of records for frames of this length, 1 byte to 16 MiB.
     pub fn least(longest: usize) -> Option<usize> {
         let has_lane = (1..=1 << 24).contains(&longest);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::copy::{self, FEWEST};
 use super::shape::LINE;
+#[cfg(not(loom))]
+use crate::Mapping;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 /// Memory that other processes may write at any time. There is no reference to its bytes: words are atomic, and bytes
@@ -44,14 +46,15 @@ impl Shared {
         Shared { base: heap.base(), len, keep: Arc::new(heap) }
     }
 
-    /// Memory that is mapped already. `keep` is dropped when nothing uses it any more.
+    /// The memory of a mapping.
     ///
-    /// # Safety
-    /// `base` is the start of `len` bytes, on a line of the cache and a multiple of it long, that stay mapped,
-    /// readable and writable until `keep` is dropped. In this process they are accessed through [`Shared`] only.
-    pub unsafe fn over(base: NonNull<u8>, len: usize, keep: Arc<dyn core::any::Any + Send + Sync>) -> Shared {
-        debug_assert!(base.as_ptr().addr().is_multiple_of(LINE) && len.is_multiple_of(LINE));
-        Shared { base, len, keep }
+    /// # Panics
+    /// It does not consist of whole lines.
+    pub fn of(mapping: Arc<Mapping>) -> Shared {
+        let (base, len) = (mapping.base(), mapping.bytes());
+        // Pages start at lines.
+        assert!(len.is_multiple_of(LINE), "a mapping of whole lines");
+        Shared { base, len, keep: mapping }
     }
 
     fn part_of(&self, offset: usize, len: usize) -> Shared {

@@ -1,0 +1,128 @@
+//! The two lanes between this process and another one.
+
+use am_wire::Buffer;
+
+use super::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use crate::{Frame, Pool};
+
+/// The most records of a [`Burst`]. Otherwise a flood of frames that the caller drops would keep it in its loop.
+const MAX_RECORDS: usize = 256;
+
+/// A lane to another process, and a lane from it.
+#[derive(Debug)]
+pub struct Duplex {
+    /// The lane to it.
+    pub to: Sender,
+    /// The lane from it.
+    pub from: Receiver,
+    pair_to: Pair,
+    pair_from: Pair,
+    /// Whether the lane was empty at the end of the last burst.
+    was_empty: bool,
+}
+
+/// A run of [`next`](Duplex::next).
+#[derive(Debug)]
+pub struct Burst {
+    /// The records that it may still take.
+    records: usize,
+    /// Whether it ends with the frames that came together. If the lane was empty, frames probably come one at a time. Reading the next line
+    /// would then cost as much as the transfer of the frame.
+    waits: bool,
+}
+
+/// What [`next`](Duplex::next) could not receive.
+#[derive(Debug, Default)]
+pub struct LaneCounters {
+    /// Invalid records.
+    pub nonsense: u64,
+    /// How often the pool had no frame for the next one.
+    pub no_frame: u64,
+}
+
+impl Duplex {
+    /// The lanes in this memory. [`connect`](Self::connect) them first.
+    ///
+    /// # Panics
+    /// The memory is too small.
+    pub fn new(to: Shared, from: Shared, shape: LaneLayout) -> Duplex {
+        let nobody = Pair::new(0, 0);
+        let (to, from) = (Sender::new(to, shape), Receiver::new(from, shape));
+        Duplex { to, from, pair_to: nobody, pair_from: nobody, was_empty: true }
+    }
+
+    /// Start anew with the process of these pairs. Both lanes are empty.
+    pub fn connect(&mut self, pair_to: Pair, pair_from: Pair) {
+        (self.pair_to, self.pair_from) = (pair_to, pair_from);
+        self.offer();
+        self.from.forget();
+    }
+
+    /// Start another session in the lane to it. Frames that it has not taken are lost.
+    pub fn offer(&mut self) {
+        self.to.offer(self.pair_to);
+    }
+
+    /// Look for the next frame. If the other side offers a session, accept it. [`Peeked::Closed`] means that there is none.
+    #[inline(always)]
+    pub fn look(&mut self) -> Peeked {
+        match self.from.peek() {
+            Peeked::Closed => self.look_for_session(),
+            found => found,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_for_session(&mut self) -> Peeked {
+        if self.from.accept(self.pair_from) { self.from.peek() } else { Peeked::Closed }
+    }
+
+    /// Begin to receive.
+    #[inline(always)]
+    pub fn burst(&self) -> Burst {
+        Burst { records: MAX_RECORDS, waits: self.was_empty }
+    }
+
+    /// Copy the next frame into one of the pool. `None`: there is none now, or the burst has ended.
+    // Always: it is the loop of each receive.
+    #[inline(always)]
+    pub fn next(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
+        while burst.records > 0 {
+            let length = match self.look() {
+                Peeked::Frame(length) => length,
+                Peeked::Nothing | Peeked::Closed => {
+                    self.was_empty = true;
+                    return None;
+                }
+                Peeked::Invalid => {
+                    counters.nonsense += 1;
+                    return None;
+                }
+            };
+            let Some(mut frame) = pool.take() else {
+                counters.no_frame += 1;
+                return None;
+            };
+            self.was_empty = false;
+            let is_whole =
+                frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| self.from.take(space));
+            frame.set_len(length);
+            burst.records = if burst.waits && !self.from.has_more() { 0 } else { burst.records - 1 };
+            if is_whole {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// After a long silence: if the lane from the other side was overwritten, refuse its session. Returns whether it was.
+    #[cold]
+    pub fn refuse_if_diverged(&mut self) -> bool {
+        let has_diverged = self.from.has_diverged();
+        if has_diverged {
+            let _ = self.from.refuse();
+        }
+        has_diverged
+    }
+}

@@ -1,0 +1,60 @@
+//! Whether a process sleeps, in a word of shared memory, so that others wake it only then.
+//!
+//! ```text
+//!   sender                        the process that sleeps
+//!
+//!   publish                       make its descriptor unreadable
+//!   after_publish                 set
+//!   if take: wake it              look for frames once more: sleep only if there are none
+//! ```
+//!
+//! [`set`](SleepWord::set) and [`after_publish`](SleepWord::after_publish) are fences, and one of the two comes first. So either the sender
+//! sees the word, or the process sees the frame. Of several senders, one takes the word. If that one dies before it wakes the process, or
+//! never wakes it, the process sleeps for its longest sleep.
+
+use crate::sync::{AtomicU32, Ordering::*, fence};
+
+use super::Shared;
+
+/// Whether a process sleeps. See the file's page.
+#[derive(Clone, Copy, Debug)]
+pub struct SleepWord<'a>(&'a AtomicU32);
+
+impl SleepWord<'_> {
+    /// The word at this offset.
+    ///
+    /// # Panics
+    /// It is not within, or not aligned.
+    #[inline]
+    pub fn at(memory: &Shared, offset: usize) -> SleepWord<'_> {
+        SleepWord(memory.word(offset))
+    }
+
+    /// For the process, before it sleeps. It must look for frames once more.
+    pub fn set(self) {
+        self.0.store(1, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// For the process: it does not sleep.
+    pub fn clear(self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// Whether no sender has taken the word since it was set.
+    pub fn is_set(self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    /// For a sender, between publishing frames and [`take`](Self::take): once for all words.
+    #[inline]
+    pub fn after_publish() {
+        fence(SeqCst);
+    }
+
+    /// Whether the caller has to wake the process.
+    #[inline]
+    pub fn take(self) -> bool {
+        self.0.load(Relaxed) != 0 && self.0.swap(0, Relaxed) != 0
+    }
+}
