@@ -1,6 +1,7 @@
 //! Any bytes as a script of what a program does with the safe interfaces of `ring`.
 #![no_main]
 
+use am_ring::Pool;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../datapath/ring/tests/script/mod.rs"]
@@ -14,7 +15,7 @@ fn steps(bytes: &[u8]) -> Vec<(u8, usize)> {
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, rest)) = bytes.split_first() else { return };
     match which % 3 {
-        0 => script::play_frames(&steps(rest), false),
+        0 => drop(script::play_frames(&Pool::heap(script::LAYOUT).unwrap(), &steps(rest), false)),
         1 => script::play_lane(&steps(rest)),
         _ => script::play_leases(&steps(rest)),
     }

@@ -48,23 +48,11 @@ pub struct Shm {
     pub(crate) stall_timeout: Duration,
     pub(crate) last_check: Instant,
     pub(crate) counters: Counters,
+    pub(crate) lane_counters: LaneCounters,
 }
 
-/// Each counter has its field's name with `shm_` in front.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    pub(crate) full: u64,
-    pub(crate) lost_too_long: u64,
-    pub(crate) lost_alone: u64,
-    pub(crate) lost_dead: u64,
-    pub(crate) lost_hung: u64,
-    pub(crate) lanes: LaneCounters,
-    pub(crate) restarts: u64,
-    pub(crate) rings: u64,
-    pub(crate) no_bell: u64,
-    pub(crate) sleeps: u64,
+am_transport::counters! {
+    Counters, "shm_": sent, received, full, lost_too_long, lost_alone, lost_dead, lost_hung, restarts, rings, no_bell, sleeps
 }
 
 impl Shm {

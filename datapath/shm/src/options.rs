@@ -81,30 +81,25 @@ impl ShmOptions {
         let (which, settings) = name.settings(EXAMPLE)?;
         let mut options = ShmOptions::new(which);
         for (key, value) in settings {
-            options.set(key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
+            let number = value.and_then(|value| value.parse().ok()).ok_or("a number goes here, as in `frames=4096`");
+            let octal = value.and_then(|value| u32::from_str_radix(value, 8).ok());
+            let user = value.and_then(|value| value.parse().ok());
+            let set = match key {
+                "dir" => (value.filter(|path| !path.is_empty()).map(|path| options.dir = path.into()))
+                    .ok_or("a directory goes here, as in `dir=/dev/hugepages`"),
+                "mode" => {
+                    octal.map(|octal| options.mode = octal).ok_or("permissions in octal go here, as in `mode=660`")
+                }
+                "owner" => (user.map(|user| options.owner = Some(user)))
+                    .ok_or("the number of a user goes here, as in `owner=1000`"),
+                "frame" => number.map(|number| options.frame = Some(number)),
+                "members" => number.map(|number| options.members = Some(number)),
+                "frames" => number.map(|number| options.frames = number),
+                _ => Err("the settings are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
+            };
+            set.map_err(|hint| name.bad_setting(key, value, hint))?;
         }
         Ok(options)
-    }
-
-    fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), &'static str> {
-        let number = || value.and_then(|value| value.parse().ok()).ok_or("a number goes here, as in `frames=4096`");
-        match (key, value) {
-            ("dir", Some(path)) if !path.is_empty() => self.dir = path.into(),
-            ("dir", _) => return Err("a directory goes here, as in `dir=/dev/hugepages`"),
-            ("mode", value) => {
-                let octal = value.and_then(|value| u32::from_str_radix(value, 8).ok());
-                self.mode = octal.ok_or("permissions in octal go here, as in `mode=660`")?;
-            }
-            ("owner", value) => {
-                let user = value.and_then(|value| value.parse().ok());
-                self.owner = Some(user.ok_or("the number of a user goes here, as in `owner=1000`")?);
-            }
-            ("frame", _) => self.frame = Some(number()?),
-            ("members", _) => self.members = Some(number()?),
-            ("frames", _) => self.frames = number()?,
-            _ => return Err("the settings are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
-        }
-        Ok(())
     }
 
     /// # Errors

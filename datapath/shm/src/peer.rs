@@ -88,6 +88,7 @@ impl Peer {
 
     /// The member has left, and all its frames were received: another member may take its number and its lanes. `departed` gets its
     /// address. If the node never reads `departed`, only the first addresses are kept.
+    #[cold]
     pub(crate) fn disconnect(&mut self, own: &Membership, departed: &mut Vec<Address>) {
         if departed.len() < departed.capacity() {
             departed.push(address(self.member, self.generation));

@@ -28,19 +28,14 @@ impl Shm {
         }
         if taken > 0 {
             self.counters.received += taken as u64;
-            self.on_received();
+            self.empty_receives = 0;
+            // The thread does not sleep.
+            if self.waker.is_armed {
+                self.waker.is_armed = false;
+                self.membership.header.asleep(self.membership.member).clear();
+            }
         }
         taken
-    }
-
-    /// Frames have arrived, so the thread does not sleep.
-    #[inline]
-    fn on_received(&mut self) {
-        self.empty_receives = 0;
-        if self.waker.is_armed {
-            self.membership.header.asleep(self.membership.member).clear();
-            self.waker.is_armed = false;
-        }
     }
 
     fn receive_from_lanes(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
@@ -49,31 +44,28 @@ impl Shm {
         for step in 0..lanes {
             let at =
                 if self.first_lane + step < lanes { self.first_lane + step } else { self.first_lane + step - lanes };
-            taken += self.receive_from_lane(self.present[at], budget - taken, each);
+            let member = self.present[at];
+            let mut burst = self.peers[member].lanes.burst();
+            while taken < budget
+                && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
+            {
+                let mut claimed = None;
+                let is_ours = self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
+                if let Some(source) = claimed {
+                    self.learn_address(source, member);
+                }
+                if is_ours {
+                    taken += 1;
+                    each(frame);
+                }
+            }
+            if self.peers[member].is_leaving && self.peers[member].has_nothing_left() {
+                self.peers[member].disconnect(&self.membership, &mut self.departed);
+                // Make the next call read the list again.
+                self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
+            }
         }
         self.first_lane = if self.first_lane + 1 < lanes { self.first_lane + 1 } else { 0 };
-        taken
-    }
-
-    #[inline]
-    fn receive_from_lane(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let (mut burst, mut taken) = (self.peers[member].lanes.burst(), 0);
-        while taken < budget
-            && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.counters.lanes)
-        {
-            let mut claimed = None;
-            let is_ours = self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
-            if let Some(source) = claimed {
-                self.learn_address(source, member);
-            }
-            if is_ours {
-                taken += 1;
-                each(frame);
-            }
-        }
-        if self.peers[member].is_leaving && self.peers[member].has_nothing_left() {
-            self.part_from(member);
-        }
         taken
     }
 
@@ -95,21 +87,12 @@ impl Shm {
         }
     }
 
-    /// All frames of a member that left were received.
-    #[cold]
-    #[inline(never)]
-    fn part_from(&mut self, member: usize) {
-        self.peers[member].disconnect(&self.membership, &mut self.departed);
-        // Make the next call read the list again.
-        self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
-    }
-
     /// Nothing has arrived for a while. Check the lanes and the members.
     #[cold]
     fn check_lanes(&mut self) {
         for at in 0..self.present.len() {
             let member = self.present[at];
-            self.counters.lanes.nonsense += u64::from(self.peers[member].lanes.refuse_if_diverged());
+            self.lane_counters.nonsense += u64::from(self.peers[member].lanes.refuse_if_diverged());
             self.restart_if_damaged(member);
         }
         self.refresh_members();

@@ -5,6 +5,7 @@ use std::mem::take;
 use std::time::Instant;
 
 use am_ring::Frame;
+use am_ring::lane::LaneCounters;
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::Address;
 
@@ -56,6 +57,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         stall_timeout: STALL_TIMEOUT,
         last_check: Instant::now(),
         counters: Counters::default(),
+        lane_counters: LaneCounters::default(),
     };
     shm.refresh_members();
     Ok(shm)
@@ -107,20 +109,9 @@ impl Transport for Shm {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let count = &self.counters;
-        each("shm_sent", count.sent);
-        each("shm_received", count.received);
-        each("shm_full", count.full);
-        each("shm_lost_too_long", count.lost_too_long);
-        each("shm_lost_alone", count.lost_alone);
-        each("shm_lost_dead", count.lost_dead);
-        each("shm_lost_hung", count.lost_hung);
-        each("shm_no_frame", count.lanes.no_frame);
-        each("shm_nonsense", count.lanes.nonsense);
-        each("shm_restarts", count.restarts);
-        each("shm_rings", count.rings);
-        each("shm_no_bell", count.no_bell);
-        each("shm_sleeps", count.sleeps);
+        self.counters.each(each);
+        each("shm_no_frame", self.lane_counters.no_frame);
+        each("shm_nonsense", self.lane_counters.nonsense);
         self.steering.counters(each);
     }
 }

@@ -100,6 +100,23 @@ macro_rules! debug_as_display {
     };
 }
 
+/// A struct of counters. Its `each` reports each under its field's name, with a prefix.
+#[macro_export]
+macro_rules! counters {
+    ($name:ident, $prefix:literal: $($(#[$doc:meta])* $counter:ident),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $counter: u64,)+
+        }
+
+        impl $name {
+            pub(crate) fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
+                $(each(concat!($prefix, stringify!($counter)), self.$counter);)+
+            }
+        }
+    };
+}
+
 /// A NIC, or another carrier of frames.
 ///
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] promise otherwise. It never blocks, and it

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use am_ring::lane::Duplex;
 use am_ring::{Layout, Own, Pool};
 use am_transport::{LentQueue, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,10 +19,7 @@ use crate::region::{End, Region};
 use crate::socket::{self, Received};
 
 /// How long a daemon may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Between two attempts to attach.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request to attach that was sent.
 #[derive(Debug)]
@@ -35,6 +33,7 @@ pub(crate) struct Request {
 pub(crate) struct Attachment {
     pub(crate) socket: Arc<Own>,
     pub(crate) region: Region,
+    pub(crate) lanes: Duplex,
     /// The queue that the daemon lent to the program, until it is used.
     pub(crate) queue: Option<Box<LentQueue>>,
 }
@@ -93,9 +92,10 @@ impl Request {
             _ => None,
         };
         match Region::map(memory, welcome.max_frame as usize, welcome.session, End::Program) {
-            Ok(region) => {
-                Answer::Attached(Box::new((Attachment { socket: Arc::new(self.socket), region, queue }, welcome)))
-            }
+            Ok((region, lanes)) => Answer::Attached(Box::new((
+                Attachment { socket: Arc::new(self.socket), region, lanes, queue },
+                welcome,
+            ))),
             Err(why) => Answer::Failed(system("cannot map the memory of the port")(why)),
         }
     }
@@ -112,27 +112,6 @@ impl Request {
             // After a signal or a time-out the loop polls again.
             let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
         }
-    }
-}
-
-/// Attach to a daemon. If its backlog of connections is full, or if it ends before it answers, try again for a while: the backlog
-/// soon has room, and the daemon may be restarting.
-pub(crate) fn attach(options: &VnicOptions) -> Result<(Attachment, Welcome), VnicOpenError> {
-    let start = Instant::now();
-    let mut was_there = false;
-    loop {
-        match Request::send(options, None).and_then(|request| request.wait(&options.path)) {
-            Err(why) if start.elapsed() < ANSWER_TIMEOUT => match why {
-                VnicOpenError::Crowded { .. } => (),
-                VnicOpenError::NoDaemon { .. } if was_there => (),
-                VnicOpenError::NoDaemon { ref source, .. } if source.kind() == io::ErrorKind::ConnectionReset => {
-                    was_there = true;
-                }
-                why => return Err(why),
-            },
-            result => return result,
-        }
-        std::thread::sleep(PAUSE);
     }
 }
 

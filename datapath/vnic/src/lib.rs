@@ -39,7 +39,6 @@
 #![allow(unsafe_code, reason = "memory that processes share")]
 
 mod attach;
-mod counters;
 mod departed;
 mod errors;
 mod heartbeat;
@@ -55,7 +54,7 @@ mod unasked;
 
 pub use errors::{VnicOpenError, WelcomeError};
 pub use options::VnicOptions;
-pub use port::{Next, Port, Sent, Visitor};
+pub use port::{Port, Sent, Visitor};
 pub use program::{Attaching, Vnic, begin, open};
 pub use queue::{OpenQueue, QueueVnic, is_same_host, open_with_queue};
 pub use region::{MAX_FRAME, MIN_FRAME};

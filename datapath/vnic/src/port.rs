@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use am_ring::lane::{Peeked, Relayed};
+use am_ring::lane::Duplex;
 use am_transport::LentQueue;
 
 use crate::errors::WelcomeError;
@@ -80,147 +80,73 @@ impl Visitor {
     /// See [`WelcomeError`].
     pub fn welcome(self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Port, (Visitor, WelcomeError)> {
         match self.pass_region(welcome, queue) {
-            Ok(region) => Ok(Port { socket: self.socket, region, unasked: Unasked::default(), repaired: 0 }),
+            Ok((region, lanes)) => Ok(Port { lanes, socket: self.socket, region, unasked: Unasked::default() }),
             Err(why) => Err((self, why)),
         }
     }
 
-    fn pass_region(&self, welcome: Welcome, queue: Option<LentQueue>) -> Result<Region, WelcomeError> {
+    fn pass_region(&self, welcome: Welcome, queue: Option<LentQueue>) -> Result<(Region, Duplex), WelcomeError> {
         let welcome = Welcome { queue: queue.as_ref().map(|queue| queue.shape), ..welcome };
         let (max_frame, session) = (welcome.max_frame as usize, welcome.session);
         let memory = region::create(max_frame)?;
-        let region = Region::map(&memory, max_frame, session, End::Daemon)?;
+        let mapped = Region::map(&memory, max_frame, session, End::Daemon)?;
         let packet = FromDaemon::Welcome(welcome).to_bytes();
         let its = queue.iter().flat_map(|queue| [queue.socket.as_fd(), queue.memory.as_fd()]);
         let descriptors: Vec<_> = std::iter::once(memory.as_fd()).chain(its).collect();
         socket::send_with_descriptors(&self.socket, &packet, &descriptors)?;
-        Ok(region)
+        Ok(mapped)
     }
-}
-
-/// The next frame of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// A frame of this many bytes: [`Port::take`] it.
-    Frame(usize),
-    /// No frame now.
-    Nothing,
-    /// The lane has no valid record. The program has to begin a new session.
-    Invalid,
 }
 
 /// A program that is attached.
 #[derive(Debug)]
 pub struct Port {
+    /// The lanes to the program and from it.
+    pub lanes: Duplex,
     socket: OwnedFd,
     region: Region,
     unasked: Unasked,
-    repaired: u64,
 }
 
 impl Port {
-    /// Whether [`look`](Self::look) would find nothing. This is cheaper on an idle port.
-    #[inline]
-    pub fn is_quiet(&self) -> bool {
-        self.region.lanes.from.is_quiet()
-    }
-
-    /// Look for a frame of the program.
-    #[inline]
-    pub fn look(&mut self) -> Next {
-        match self.region.lanes.look() {
-            Peeked::Frame(length) => Next::Frame(length),
-            Peeked::Nothing | Peeked::Closed => Next::Nothing,
-            Peeked::Invalid => Next::Invalid,
-        }
-    }
-
-    /// Copy out the frame that [`look`](Self::look) has just found; `into` must have the length that it returned. `false` if the
-    /// program began a new session meanwhile: then the bytes are not a frame.
-    #[inline]
-    pub fn take(&mut self, into: &mut [u8]) -> bool {
-        self.region.lanes.from.take(into)
-    }
-
-    /// Copy out the first bytes of the frame of this length that [`look`](Self::look) has just found. `false` if it has fewer bytes.
-    #[inline]
-    pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
-        self.region.lanes.from.read_head(into, length)
-    }
-
-    /// Move the frame of this length that [`look`](Self::look) has just found into the lane of another program. `head` has its first bytes,
-    /// as [`read_head`](Self::read_head) copied them out. The frame gets these bytes, because only they were checked: the program may have
-    /// changed the lane meanwhile.
-    #[inline]
-    pub fn relay(&mut self, to: &mut Port, head: &[u8], length: usize) -> Relayed {
-        to.region.lanes.to.relay(&mut self.region.lanes.from, head, length)
-    }
-
-    /// Whether another frame is in the lane after the last one that was taken.
-    #[inline]
-    pub fn has_more(&self) -> bool {
-        self.region.lanes.from.has_more()
-    }
-
-    /// Copy a frame into the lane to the program. `false` if there is no room.
-    #[inline]
-    pub fn push(&mut self, frame: &[u8]) -> bool {
-        self.region.lanes.to.push(frame).is_ok()
-    }
-
-    /// Whether a frame of this length has room in the lane to the program.
-    pub fn has_room(&mut self, length: usize) -> bool {
-        self.region.lanes.to.has_room_for(length)
-    }
-
     /// Copy a frame without credit, such as a control frame, into the lane to the program. All such frames get at most half of the lane, and
     /// those of one sender at most an eighth. `false` if there is no room. `sender` is any number that differs between senders.
     #[cold]
     pub fn push_unasked(&mut self, frame: &[u8], sender: u16) -> bool {
-        let (before, released) = self.region.lanes.to.progress();
-        let has_room = !self.region.lanes.to.is_half_full()
-            && self.unasked.has_room(sender, self.region.lane_lines(), (before, released))
-            && self.push(frame);
+        let to = &mut self.lanes.to;
+        let (before, released) = to.progress();
+        let has_room = !to.is_half_full()
+            && self.unasked.has_room(sender, to.lines(), (before, released))
+            && to.push(frame).is_ok();
         if has_room {
-            self.unasked.add(sender, (before, self.region.lanes.to.progress().0));
+            self.unasked.add(sender, (before, to.progress().0));
         }
         has_room
     }
 
     /// How far the program has read its lane. `None` if it has read everything.
     pub fn unread_from(&mut self) -> Option<u32> {
-        let (written, released) = self.region.lanes.to.progress();
+        let (written, released) = self.lanes.to.progress();
         (written != released).then_some(released)
     }
 
     /// Make the pushed frames visible, and wake the program if it sleeps.
     #[inline]
     pub fn publish(&mut self) {
-        if self.region.publish() {
+        if self.region.publish(&mut self.lanes) {
             socket::wake(&self.socket);
         }
     }
 
     /// The daemon is about to sleep: from now on the program wakes it. Look once more after this call.
     pub fn before_sleep(&mut self) {
-        self.repair();
+        self.lanes.repair();
         self.region.asleep().set();
     }
 
     /// The daemon is awake.
     pub fn after_sleep(&self) {
         self.region.asleep().clear();
-    }
-
-    /// Repair lanes that were overwritten. The daemon calls this from time to time.
-    #[cold]
-    pub fn repair(&mut self) {
-        self.repaired += self.region.repair();
-    }
-
-    /// How often a lane had to be repaired.
-    pub fn repaired(&self) -> u64 {
-        self.repaired
     }
 
     /// Read the packets of the program: wake-ups and heartbeats, which `heartbeat` gets. `false` if the program has ended, or has closed
@@ -249,7 +175,7 @@ impl Port {
 
     /// The program has ended, or is detached: close the lanes and release their memory to the system, even if the program keeps it mapped.
     /// If the program reads a frame at this time, it notices that the frame is not whole.
-    pub fn end(mut self) {
-        self.region.release();
+    pub fn end(self) {
+        self.region.release(self.lanes);
     }
 }

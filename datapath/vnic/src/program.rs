@@ -1,15 +1,16 @@
 //! The program's end of an attachment: a transport.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use am_ring::lane::LaneCounters;
 use am_ring::{Frame, Owner};
 use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
 use am_wire::{Address, Buffer};
 
 use crate::VnicOpenError;
-use crate::attach::{Answer, Attachment, Request, attach, pool};
-use crate::counters::Counters;
+use crate::attach::{ANSWER_TIMEOUT, Answer, Attachment, Request, pool};
 use crate::departed::Departed;
 use crate::errors::system;
 use crate::heartbeat::Heartbeat;
@@ -20,6 +21,9 @@ use crate::socket::{self, Received};
 
 /// A thread that spins checks the lanes after this many empty receives in a row.
 const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
+
+/// The pause between two attempts to attach for the first time.
+const OPEN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The pause between two attempts to attach to a daemon that has ended.
 const ATTACH_PAUSE: Duration = Duration::from_millis(20);
@@ -48,7 +52,12 @@ pub struct Vnic {
     /// Whether the daemon was asked to wake this program.
     is_armed: bool,
     counters: Counters,
+    lane_counters: LaneCounters,
     owner: Owner,
+}
+
+am_transport::counters! {
+    Counters, "amd_": sent, received, full, lost_too_long, lost_detached, rings, sleeps, attached
 }
 
 #[derive(Debug)]
@@ -63,15 +72,27 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Attach to a daemon.
+/// Attach to a daemon. If its backlog of connections is full, or if it ends before it answers, try again for a while: the backlog soon has
+/// room, and the daemon may be restarting.
 ///
 /// # Errors
 /// See [`VnicOpenError`].
 pub fn open(options: &VnicOptions) -> Result<Vnic, VnicOpenError> {
-    options.check()?;
-    let owner = Owner::new().map_err(system("no memory"))?;
-    let (attachment, welcome) = attach(options)?;
-    attached(options, attachment, welcome, owner)
+    let start = Instant::now();
+    let mut was_there = false;
+    loop {
+        match begin(options).and_then(Attaching::finish) {
+            Err(VnicOpenError::NoDaemon { source, .. })
+                if source.kind() == io::ErrorKind::ConnectionReset && start.elapsed() < ANSWER_TIMEOUT =>
+            {
+                was_there = true;
+            }
+            Err(VnicOpenError::Crowded { .. }) if start.elapsed() < ANSWER_TIMEOUT => (),
+            Err(VnicOpenError::NoDaemon { .. }) if was_there && start.elapsed() < ANSWER_TIMEOUT => (),
+            result => return result,
+        }
+        std::thread::sleep(OPEN_PAUSE);
+    }
 }
 
 /// A request to attach that the daemon has not answered yet.
@@ -99,84 +120,53 @@ impl Attaching {
     /// # Errors
     /// See [`VnicOpenError`].
     pub fn finish(self) -> Result<Vnic, VnicOpenError> {
-        let (attachment, welcome) = self.request.wait(&self.options.path)?;
-        attached(&self.options, attachment, welcome, self.owner)
+        let Attaching { request, options, owner } = self;
+        let (attachment, welcome) = request.wait(&options.path)?;
+        let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
+        readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
+        let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
+        let heartbeat = Arc::new(Heartbeat::default());
+        heartbeat.set_socket(Some(attachment.socket.clone()));
+        let max_frame = max_frame as usize;
+        let caps = Caps {
+            name: format!("amd:{}", options.path.display()),
+            mode: wire,
+            address,
+            max_frame,
+            // A frame is lost if the program does not keep up, or if the daemon ends while it is in a lane.
+            reliable: false,
+            ordered: true,
+            hears_all,
+            pool: pool(options.frames, max_frame)?,
+            wake: Some(vec![readiness.descriptor()]),
+            out_of_band: Some(heartbeat.clone()),
+        };
+        let options = VnicOptions { max_frame: Some(max_frame), ..options };
+        Ok(Vnic {
+            caps,
+            steering: Steering::gated(options.ethertype, address),
+            options,
+            state: State::Attached(attachment),
+            readiness,
+            heartbeat,
+            secret,
+            trouble: String::new(),
+            departed: Departed::new(),
+            empty_receives: 0,
+            is_armed: false,
+            counters: Counters { attached: 1, ..Counters::default() },
+            lane_counters: LaneCounters::default(),
+            owner,
+        })
     }
-}
-
-fn attached(
-    options: &VnicOptions,
-    attachment: Attachment,
-    welcome: Welcome,
-    owner: Owner,
-) -> Result<Vnic, VnicOpenError> {
-    let readiness = Readiness::new().map_err(system("cannot make a descriptor to wait on"))?;
-    readiness.add(&attachment.socket).map_err(system("cannot wait on the socket"))?;
-    let Welcome { address, max_frame, hears_all, wire, secret, .. } = welcome;
-    let heartbeat = Arc::new(Heartbeat::default());
-    heartbeat.set_socket(Some(attachment.socket.clone()));
-    let max_frame = max_frame as usize;
-    let caps = Caps {
-        name: format!("amd:{}", options.path.display()),
-        mode: wire,
-        address,
-        max_frame,
-        // A frame is lost if the program does not keep up, or if the daemon ends while it is in a lane.
-        reliable: false,
-        ordered: true,
-        hears_all,
-        pool: pool(options.frames, max_frame)?,
-        wake: Some(vec![readiness.descriptor()]),
-        out_of_band: Some(heartbeat.clone()),
-    };
-    let options = VnicOptions { max_frame: Some(max_frame), ..options.clone() };
-    Ok(Vnic {
-        caps,
-        steering: Steering::gated(options.ethertype, address),
-        options,
-        state: State::Attached(attachment),
-        readiness,
-        heartbeat,
-        secret,
-        trouble: String::new(),
-        departed: Departed::new(),
-        empty_receives: 0,
-        is_armed: false,
-        counters: Counters { attached: 1, ..Counters::default() },
-        owner,
-    })
 }
 
 impl Vnic {
-    #[inline]
-    fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let State::Attached(Attachment { region, .. }) = &mut self.state else { return 0 };
-        let (mut burst, mut taken) = (region.lanes.burst(), 0);
-        while taken < budget
-            && let Some(frame) = region.lanes.next(&mut burst, &self.caps.pool, &mut self.counters.lanes)
-        {
-            if self.steering.admits(frame.bytes()) {
-                taken += 1;
-                each(frame);
-            }
-        }
-        taken
-    }
-
-    /// Frames have arrived, so the thread does not sleep.
-    #[cold]
-    fn disarm(&mut self) {
-        self.is_armed = false;
-        if let State::Attached(Attachment { region, .. }) = &self.state {
-            region.asleep().clear();
-        }
-    }
-
     /// Nothing has arrived for a while: repair the lanes, if they were overwritten.
     #[cold]
     fn check_lanes(&mut self) {
-        if let State::Attached(Attachment { region, .. }) = &mut self.state {
-            self.counters.lanes.nonsense += region.repair();
+        if let State::Attached(Attachment { lanes, .. }) = &mut self.state {
+            self.lane_counters.nonsense += lanes.repair();
         }
     }
 
@@ -203,7 +193,12 @@ impl Vnic {
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
             State::Attached(attachment) => self.read_packets(attachment),
             State::Lost(next) if Instant::now() >= next => match Request::send(&self.options, Some(self.secret)) {
-                Ok(request) => self.follow(request),
+                Ok(request) => {
+                    // If the socket cannot be watched, the node's own timers make it poll.
+                    let _ = self.readiness.add(&request.socket);
+                    self.readiness.set_timer(Duration::ZERO);
+                    State::Asked(request)
+                }
                 Err(why) => self.lose(why.to_string(), ATTACH_PAUSE),
             },
             State::Asked(request) => self.ask(request),
@@ -217,7 +212,7 @@ impl Vnic {
             match socket::receive(&attachment.socket, &mut bytes) {
                 Received::Packet(packet) => match FromDaemon::from_bytes(packet) {
                     Some(FromDaemon::PeerGone(address)) => {
-                        let (read, written) = attachment.region.lanes.from.positions();
+                        let (read, written) = attachment.lanes.from.positions();
                         self.departed.add(address, read, written);
                     }
                     Some(FromDaemon::Trouble(why)) => self.trouble = why,
@@ -242,14 +237,6 @@ impl Vnic {
         self.heartbeat.set_socket(None);
         self.readiness.set_timer(pause);
         State::Lost(Instant::now() + pause)
-    }
-
-    /// Wait for the daemon's answer.
-    fn follow(&mut self, request: Request) -> State {
-        // If the socket cannot be watched, the node's own timers make it poll.
-        let _ = self.readiness.add(&request.socket);
-        self.readiness.set_timer(Duration::ZERO);
-        State::Asked(request)
     }
 
     #[cold]
@@ -281,12 +268,27 @@ impl Transport for Vnic {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let taken = self.receive_frames(budget, each);
+        let mut taken = 0;
+        if let State::Attached(Attachment { lanes, .. }) = &mut self.state {
+            let mut burst = lanes.burst();
+            while taken < budget
+                && let Some(frame) = lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
+            {
+                if self.steering.admits(frame.bytes()) {
+                    taken += 1;
+                    each(frame);
+                }
+            }
+        }
         if taken > 0 {
             self.counters.received += taken as u64;
             self.empty_receives = 0;
-            if self.is_armed {
-                self.disarm();
+            // The thread does not sleep.
+            if self.is_armed
+                && let State::Attached(Attachment { region, .. }) = &self.state
+            {
+                self.is_armed = false;
+                region.asleep().clear();
             }
         } else {
             self.empty_receives = self.empty_receives.wrapping_add(1);
@@ -299,11 +301,11 @@ impl Transport for Vnic {
 
     fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
-        let State::Attached(Attachment { region, .. }) = &mut self.state else {
+        let State::Attached(Attachment { lanes, .. }) = &mut self.state else {
             self.counters.lost_detached += 1;
             return true;
         };
-        if region.lanes.to.push(bytes).is_ok() {
+        if lanes.to.push(bytes).is_ok() {
             self.counters.sent += 1;
             return true;
         }
@@ -313,8 +315,8 @@ impl Transport for Vnic {
     }
 
     fn flush(&mut self) {
-        if let State::Attached(Attachment { region, socket, .. }) = &mut self.state
-            && region.publish()
+        if let State::Attached(Attachment { region, lanes, socket, .. }) = &mut self.state
+            && region.publish(lanes)
         {
             self.counters.rings += 1;
             socket::wake(socket);
@@ -331,9 +333,7 @@ impl Transport for Vnic {
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.attend();
         let read = match &self.state {
-            State::Attached(Attachment { region, .. }) if !region.lanes.from.is_quiet() => {
-                Some(region.lanes.from.positions().0)
-            }
+            State::Attached(Attachment { lanes, .. }) if !lanes.from.is_quiet() => Some(lanes.from.positions().0),
             _ => None,
         };
         self.departed.take(read).for_each(|address| each(Notice::PeerGone(address)));
@@ -345,6 +345,8 @@ impl Transport for Vnic {
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.counters.each(each);
+        each("amd_no_frame", self.lane_counters.no_frame);
+        each("amd_nonsense", self.lane_counters.nonsense);
         self.steering.counters(each);
     }
 }

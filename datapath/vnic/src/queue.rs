@@ -107,12 +107,6 @@ impl QueueVnic {
             (self.caps.pool, self.caps.mode) = (self.port.caps.pool.clone(), self.port.caps.mode.clone());
         }
     }
-
-    fn before_sleep(&mut self) {
-        self.follow_port();
-        let wakes = self.queue.iter().filter_map(|queue| queue.caps().wake.as_ref());
-        wakes.flatten().for_each(|socket| self.port.readiness.arm(socket));
-    }
 }
 
 impl Transport for QueueVnic {
@@ -150,7 +144,11 @@ impl Transport for QueueVnic {
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         let result = self.port.control(command);
         match command {
-            Command::BeforeSleep => self.before_sleep(),
+            Command::BeforeSleep => {
+                self.follow_port();
+                let wakes = self.queue.iter().filter_map(|queue| queue.caps().wake.as_ref());
+                wakes.flatten().for_each(|socket| self.port.readiness.arm(socket));
+            }
             Command::RxCredit(frames) => {
                 self.credit = self.credit.max(frames);
                 self.queue.iter_mut().for_each(|queue| _ = queue.control(command));

@@ -37,13 +37,11 @@ fn bytes(lane: &LaneLayout) -> usize {
     (LANES + 2 * lane.bytes()).next_multiple_of(4096)
 }
 
-/// One end of a region.
+/// One end of a region, without its lanes.
 #[derive(Debug)]
 pub(crate) struct Region {
-    pub(crate) lanes: Duplex,
     memory: Shared,
     mapping: Arc<Mapping>,
-    lane_lines: u32,
     /// The offsets of this end's word and of the other's.
     own_word: usize,
     other_word: usize,
@@ -70,8 +68,8 @@ pub(crate) fn create(max_frame: usize) -> io::Result<OwnedFd> {
 }
 
 impl Region {
-    /// Map one end of a region. `session` names the attachment.
-    pub(crate) fn map(memory: impl AsFd, max_frame: usize, session: u32, end: End) -> io::Result<Region> {
+    /// Map one end of a region, and begin a session in the lane to the other end. `session` names the attachment.
+    pub(crate) fn map(memory: impl AsFd, max_frame: usize, session: u32, end: End) -> io::Result<(Region, Duplex)> {
         let lane = layout(max_frame).ok_or_else(|| invalid("no port has frames of this length"))?;
         let length = bytes(&lane);
         let is_sealed = fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK);
@@ -92,13 +90,7 @@ impl Region {
         };
         let mut lanes = Duplex::new(to, from, lane);
         lanes.connect(pair_to, pair_from);
-        let lane_lines = (lane.bytes() / 64) as u32;
-        Ok(Region { lanes, memory, mapping, lane_lines, own_word, other_word })
-    }
-
-    /// How many lines of the cache a lane has.
-    pub(crate) fn lane_lines(&self) -> u32 {
-        self.lane_lines
+        Ok((Region { memory, mapping, own_word, other_word }, lanes))
     }
 
     /// This end's word, which it sets before it sleeps.
@@ -106,31 +98,20 @@ impl Region {
         SleepWord::at(&self.memory, self.own_word)
     }
 
-    /// Make the pushed frames visible. Returns whether the caller must wake the other end.
+    /// Make the frames visible that were pushed into the lane to the other end. Returns whether the caller must wake it.
     #[inline]
-    pub(crate) fn publish(&mut self) -> bool {
-        if !self.lanes.to.publish() {
+    pub(crate) fn publish(&self, lanes: &mut Duplex) -> bool {
+        if !lanes.to.publish() {
             return false;
         }
         SleepWord::after_publish();
         SleepWord::at(&self.memory, self.other_word).take()
     }
 
-    /// Repair lanes that were overwritten. Returns how many.
-    #[cold]
-    pub(crate) fn repair(&mut self) -> u64 {
-        let has_diverged = self.lanes.refuse_if_diverged();
-        let needs_offer = self.lanes.to.needs_offer();
-        if needs_offer {
-            self.lanes.offer();
-        }
-        u64::from(has_diverged) + u64::from(needs_offer)
-    }
-
     /// Release the memory to the system, even if the other end keeps it mapped. All its bytes are zero then.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn release(&self, mut lanes: Duplex) {
         // Offer a new session first, so that the other end notices that a frame that it reads now is not whole.
-        self.lanes.offer();
+        lanes.offer();
         // SAFETY: only `Shared` leads to the memory.
         unsafe { self.mapping.discard() };
     }
@@ -153,16 +134,16 @@ mod tests {
     fn the_program_fills_the_memory_and_the_daemon_frees_it() {
         let memory = create(1514).unwrap();
         let used = || fstat(&memory).unwrap().st_blocks * 512;
-        let mut daemon = Region::map(&memory, 1514, 1, End::Daemon).unwrap();
+        let (daemon, mut to_program) = Region::map(&memory, 1514, 1, End::Daemon).unwrap();
         assert!(used() < 64 * 1024, "{} bytes are counted for the daemon", used());
-        let mut program = Region::map(&memory, 1514, 1, End::Program).unwrap();
+        let (_program, mut to_daemon) = Region::map(&memory, 1514, 1, End::Program).unwrap();
         assert_eq!(used(), fstat(&memory).unwrap().st_size);
-        daemon.lanes.to.push(&[7; 1000]).unwrap();
-        daemon.lanes.to.publish();
-        let Peeked::Frame(length) = program.lanes.look() else { panic!("it was published") };
-        daemon.release();
+        to_program.to.push(&[7; 1000]).unwrap();
+        to_program.to.publish();
+        let Peeked::Frame(length) = to_daemon.look() else { panic!("it was published") };
+        daemon.release(to_program);
         assert!(used() < 64 * 1024, "{} bytes are left", used());
-        assert!(!program.lanes.from.take(&mut [0; 1000][..length]), "it is not whole");
+        assert!(!to_daemon.from.take(&mut [0; 1000][..length]), "it is not whole");
     }
 
     #[test]

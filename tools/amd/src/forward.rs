@@ -13,7 +13,7 @@
 //! the daemon's memory than one frame and its lanes.
 
 use am_ring::Frame;
-use am_vnic::Next;
+use am_ring::lane::Peeked;
 use am_wire::Buffer;
 
 use crate::grants::FlowGrant;
@@ -93,10 +93,10 @@ impl Switch {
             return self.send_blocked(number);
         }
         let Some(port) = &mut member.port else { return Step::Empty };
-        let length = match port.look() {
-            Next::Frame(length) => length,
-            Next::Nothing => return Step::Empty,
-            Next::Invalid => return self.refuse(number, Refusal::Malformed),
+        let length = match port.lanes.look() {
+            Peeked::Frame(length) => length,
+            Peeked::Nothing | Peeked::Closed => return Step::Empty,
+            Peeked::Invalid => return self.refuse(number, Refusal::Malformed),
         };
         if let Some(step) = self.relay(number, length) {
             return step;
@@ -112,11 +112,9 @@ impl Switch {
     fn copy_and_judge(&mut self, number: usize, length: usize, space: &mut Option<Frame>) -> Step {
         let Some(member) = self.members[number].as_deref_mut() else { return Step::Empty };
         let (Some(port), Some(frame)) = (&mut member.port, &mut *space) else { return Step::Blocked };
-        let is_whole = frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| port.take(space));
-        if !is_whole {
+        if !port.lanes.from.take_frame(frame, length) {
             return self.refuse(number, Refusal::Malformed);
         }
-        frame.set_len(length);
         match member.guard.judge(frame.bytes()) {
             Ok(Ruling::Granted) => {
                 member.counts.sent += 1;

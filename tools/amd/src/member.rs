@@ -138,14 +138,14 @@ impl Member {
     /// Whether the port needs no visit. This is the whole cost of an idle port in a turn.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.blocked.is_none() && self.port.as_ref().is_none_or(Port::is_quiet)
+        self.blocked.is_none() && self.port.as_ref().is_none_or(|port| port.lanes.from.is_quiet())
     }
 
     /// Whether the message that was just read is a single one: the lane was empty in the last turn, and is empty now. Then messages probably
     /// arrive one at a time, and the visit ends here: reading the lane again would cost as much as the message.
     #[inline]
     pub(crate) fn came_alone(&mut self) -> bool {
-        std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.has_more())
+        std::mem::take(&mut self.was_quiet) && self.port.as_ref().is_some_and(|port| !port.lanes.from.has_more())
     }
 
     /// Whether the port may broadcast a frame now. The rate is limited because each broadcast wakes all programs. A frame above the rate is

@@ -22,14 +22,14 @@ impl Switch {
     pub(crate) fn relay(&mut self, from: usize, length: usize) -> Option<Step> {
         let member = self.members[from].as_deref().filter(|member| member.relays)?;
         let mut head = [0; MIN_FRAME];
-        if !member.port.as_ref()?.read_head(&mut head, length) || !member.guard.grants.allows_same(&head) {
+        if !member.port.as_ref()?.lanes.from.read_head(&mut head, length) || !member.guard.grants.allows_same(&head) {
             return None;
         }
         let to = self.port_at(destination(&head))?;
         let [member, receiver] = self.members.get_disjoint_mut([from, to]).ok()?;
         let (member, receiver) = (member.as_deref_mut()?, receiver.as_deref_mut()?);
         let far = receiver.port.as_mut()?;
-        let relayed = member.port.as_mut()?.relay(far, &head, length);
+        let relayed = far.lanes.to.relay(&mut member.port.as_mut()?.lanes.from, &head, length);
         member.counts.sent += 1;
         let came_alone = member.came_alone();
         match relayed {

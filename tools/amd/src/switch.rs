@@ -118,7 +118,7 @@ impl Switch {
             return;
         };
         let is_pushed = match unasked {
-            None => port.push(frame),
+            None => port.lanes.to.push(frame).is_ok(),
             Some(sender) => port.push_unasked(frame, sender),
         };
         if !is_pushed {

@@ -1,7 +1,5 @@
 //! The two lanes between this process and another one.
 
-use am_wire::Buffer;
-
 use super::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
 use crate::{Frame, Pool};
 
@@ -105,9 +103,7 @@ impl Duplex {
                 return None;
             };
             self.was_empty = false;
-            let is_whole =
-                frame.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| self.from.take(space));
-            frame.set_len(length);
+            let is_whole = self.from.take_frame(&mut frame, length);
             burst.records = if burst.waits && !self.from.has_more() { 0 } else { burst.records - 1 };
             if is_whole {
                 return Some(frame);
@@ -119,10 +115,16 @@ impl Duplex {
     /// After a long silence: if the lane from the other side was overwritten, refuse its session. Returns whether it was.
     #[cold]
     pub fn refuse_if_diverged(&mut self) -> bool {
-        let has_diverged = self.from.has_diverged();
-        if has_diverged {
-            let _ = self.from.refuse();
+        self.from.has_diverged() && self.from.refuse() == Peeked::Invalid
+    }
+
+    /// After a long silence: repair lanes that were overwritten. Returns how many.
+    #[cold]
+    pub fn repair(&mut self) -> u64 {
+        let (has_diverged, needs_offer) = (self.refuse_if_diverged(), self.to.needs_offer());
+        if needs_offer {
+            self.offer();
         }
-        has_diverged
+        u64::from(has_diverged) + u64::from(needs_offer)
     }
 }

@@ -1,5 +1,8 @@
 //! The receiving side.
 
+use am_wire::Buffer;
+
+use crate::Frame;
 use crate::sync::{Ordering::*, fence};
 
 use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal};
@@ -150,6 +153,14 @@ impl Receiver {
         }
         self.memory.read(self.next + behind(into.len()), into);
         self.leave()
+    }
+
+    /// As [`take`](Self::take), into a frame of a pool.
+    #[inline]
+    pub fn take_frame(&mut self, into: &mut Frame, length: usize) -> bool {
+        let is_whole = into.space().and_then(|space| space.get_mut(..length)).is_some_and(|space| self.take(space));
+        into.set_len(length);
+        is_whole
     }
 
     /// Copy the first bytes out of the frame that [`peek`](Self::peek) has just found, of this length. Returns `false` if there are fewer.

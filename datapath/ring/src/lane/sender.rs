@@ -156,6 +156,11 @@ impl Sender {
         (self.written, self.released)
     }
 
+    /// How many lines the lane has.
+    pub fn lines(&self) -> u32 {
+        self.shape.lines()
+    }
+
     /// Whether more than half of the lane is in use.
     #[inline]
     pub fn is_half_full(&mut self) -> bool {

@@ -36,23 +36,23 @@ pub struct LaneLayout {
 }
 
 impl LaneLayout {
-    /// Frames of at most `longest` bytes, through `bytes` bytes of records, a power of two. `None` if those are too few for
-    /// several of the longest frames, or no lane has such frames.
-    pub fn new(bytes: usize, longest: usize) -> Option<LaneLayout> {
-        let has_room = bytes >= Self::least(longest)? && bytes.is_power_of_two() && bytes <= 1 << 30;
-        has_room.then_some(LaneLayout { lines: (bytes / LINE) as u32, longest: longest as u32 })
+    /// The smallest lane for frames of at most `longest` bytes: it has room for several. `None` for a length that no lane has: it is 1 byte to
+    /// 16 MiB.
+    pub fn least(longest: usize) -> Option<LaneLayout> {
+        LaneLayout::new(longest, 0)
     }
 
-    /// Frames of at most `longest` bytes, through a lane that fits the L2 cache if they are not too long for that. `None` if no lane has such
-    /// frames.
+    /// A lane for frames of at most `longest` bytes that is as large as fits the L2 cache, or larger if they need more.
     pub fn for_frames(longest: usize) -> Option<LaneLayout> {
-        LaneLayout::new(LaneLayout::least(longest)?.max(256 * 1024), longest)
+        LaneLayout::new(longest, 256 * 1024)
     }
 
-    /// The least bytes of records for frames of this length, 1 byte to 16 MiB.
-    pub fn least(longest: usize) -> Option<usize> {
-        let has_lane = (1..=1 << 24).contains(&longest);
-        has_lane.then(|| (lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two())
+    fn new(longest: usize, at_least: usize) -> Option<LaneLayout> {
+        if !(1..=1 << 24).contains(&longest) {
+            return None;
+        }
+        let bytes = (lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two().max(at_least);
+        Some(LaneLayout { lines: (bytes / LINE) as u32, longest: longest as u32 })
     }
 
     /// Bytes of memory that a lane takes in all.
@@ -158,11 +158,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert_eq!(LaneLayout::new(4096, 0), None);
-        let least = LaneLayout::least(1500).unwrap();
-        assert!(LaneLayout::new(least, 1500).is_some());
-        for bytes in [0, least / 2, least + LINE, usize::MAX] {
-            assert_eq!(LaneLayout::new(bytes, 1500), None, "{bytes}");
+        for longest in [0, (1 << 24) + 1, usize::MAX] {
+            assert_eq!((LaneLayout::least(longest), LaneLayout::for_frames(longest)), (None, None), "{longest}");
         }
+        assert!([1, 1500, 1 << 24].iter().all(|longest| LaneLayout::least(*longest).is_some()));
     }
 }

@@ -17,7 +17,7 @@ pub struct Shared {
     #[cfg(not(loom))]
     base: NonNull<u8>,
     #[cfg(not(loom))]
-    keep: Arc<dyn core::any::Any + Send + Sync>,
+    mapping: Arc<Mapping>,
     /// The model checker knows words only: those of the whole, and the offset of this part.
     #[cfg(loom)]
     words: Arc<Vec<AtomicU32>>,
@@ -26,7 +26,7 @@ pub struct Shared {
     len: usize,
 }
 
-// SAFETY: all access is atomic, or by instructions that may race; and the memory lives as long as `keep`.
+// SAFETY: all access is atomic, or by instructions that may race; and the memory lives as long as its mapping.
 #[cfg(not(loom))]
 unsafe impl Send for Shared {}
 // SAFETY: as above.
@@ -41,9 +41,7 @@ impl Shared {
     /// There is not enough memory.
     pub fn heap(bytes: usize) -> Shared {
         let len = bytes.max(1).checked_next_multiple_of(LINE).expect("less than the address space");
-        let layout = crate::Layout { frames: 1, stride: len, headroom: 0 };
-        let heap = crate::layout::Heap::new(&layout).expect("memory for a test");
-        Shared { base: heap.base(), len, keep: Arc::new(heap) }
+        Shared::of(Arc::new(Mapping::private(len).expect("memory for a test")))
     }
 
     /// The memory of a mapping.
@@ -51,14 +49,13 @@ impl Shared {
     /// # Panics
     /// It does not consist of whole lines.
     pub fn of(mapping: Arc<Mapping>) -> Shared {
-        let (base, len) = (mapping.base(), mapping.bytes());
-        // Pages start at lines.
-        assert!(len.is_multiple_of(LINE), "a mapping of whole lines");
-        Shared { base, len, keep: mapping }
+        // It starts at a page.
+        assert!(mapping.bytes().is_multiple_of(LINE), "a mapping of whole lines");
+        Shared { base: mapping.base(), len: mapping.bytes(), mapping }
     }
 
     fn part_of(&self, offset: usize, len: usize) -> Shared {
-        Shared { base: self.at(offset), len, keep: self.keep.clone() }
+        Shared { base: self.at(offset), len, mapping: self.mapping.clone() }
     }
 
     /// The byte at an offset that was checked.

@@ -8,7 +8,8 @@ use am_ring::{Layout, Pool};
 use am_wire::Buffer;
 use proptest::prelude::*;
 
-use crate::script::{attempt, play_frames, play_lane, play_leases};
+use crate::script::{LAYOUT, attempt, play_frames, play_lane, play_leases};
+use crate::watched::{is_gone, watched};
 
 /// Numbers at which arithmetic goes wrong: around powers of two, the ends of types, and small ones.
 fn extreme() -> impl Strategy<Value = usize> {
@@ -52,8 +53,19 @@ proptest! {
 
     /// The model counts handles without a limit. The pool is right about each, or refuses.
     #[test]
-    fn a_frame_is_unique_where_one_handle_is_left(script in script()) {
-        play_frames(&script, true);
+    fn a_frame_is_unique_where_one_handle_is_left(script in script(), is_pool_first: bool) {
+        let (pool, memory) = watched(LAYOUT);
+        let (held, is_any_lost) = play_frames(&pool, &script, true);
+        if is_pool_first {
+            drop(pool);
+            prop_assert_eq!(is_gone(&memory), held.is_empty() && !is_any_lost);
+            drop(held);
+        } else {
+            drop(held);
+            prop_assert!(is_any_lost || pool.available() == LAYOUT.frames);
+            drop(pool);
+        }
+        prop_assert_eq!(is_gone(&memory), !is_any_lost);
     }
 
     #[test]
@@ -76,7 +88,7 @@ proptest! {
             let room = frame.space().unwrap().len();
             prop_assert_eq!((frame.offset(), room), (headroom, stride - headroom));
         }
-        prop_assert!(LaneLayout::new(bytes, at).is_none_or(|lane| lane.bytes() > bytes && lane.longest() == at));
+        prop_assert!(LaneLayout::least(at).is_none_or(|lane| lane.bytes() > at && lane.longest() == at));
         let memory = Shared::heap(4096);
         if let Some(part) = attempt(|| memory.part(at, bytes)) {
             prop_assert!(at + bytes <= 4096);

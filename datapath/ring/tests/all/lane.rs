@@ -11,7 +11,7 @@ use proptest::prelude::*;
 pub(crate) const PAIR: Pair = Pair::new(1, 2);
 
 pub(crate) fn lane(longest: usize) -> Option<(Sender, Receiver, Shared)> {
-    let shape = LaneLayout::new(LaneLayout::least(longest)?, longest)?;
+    let shape = LaneLayout::least(longest)?;
     let memory = Shared::heap(shape.bytes());
     let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
     sender.offer(PAIR);
@@ -126,7 +126,7 @@ fn two_threads_pass_what_is_written_in_order() {
 #[test]
 fn who_comes_anew_starts_from_nothing() {
     let (mut sender, mut receiver, memory) = lane(100).unwrap();
-    let shape = LaneLayout::new(LaneLayout::least(100).unwrap(), 100).unwrap();
+    let shape = LaneLayout::least(100).unwrap();
     for number in 0..5 {
         sender.push(&frame(number, 60)).unwrap();
         sender.publish();
@@ -287,7 +287,7 @@ fn lie(memory: &Shared, words: usize, done: &AtomicBool) {
 fn a_liar_costs_frames_and_nothing_else() {
     let (mut sender, mut receiver, memory) = lane(1500).unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let words = LaneLayout::new(LaneLayout::least(1500).unwrap(), 1500).unwrap().bytes() / 4;
+    let words = LaneLayout::least(1500).unwrap().bytes() / 4;
     let rounds = if cfg!(miri) { 100 } else { 300_000 };
     let liar = std::thread::spawn({
         let (memory, done) = (memory.clone(), done.clone());

@@ -8,7 +8,7 @@ const LONGEST: usize = 60;
 const PAIR: Pair = Pair::new(1, 2);
 
 fn shape() -> LaneLayout {
-    LaneLayout::new(LaneLayout::least(LONGEST).unwrap(), LONGEST).unwrap()
+    LaneLayout::least(LONGEST).unwrap()
 }
 
 fn lane() -> (Sender, Receiver, Shared) {

@@ -5,7 +5,6 @@
 use crate::watched::{is_gone, watched};
 use am_ring::{Frame, Layout, LayoutError, Pool};
 use am_wire::Buffer;
-use proptest::prelude::*;
 
 const LAYOUT: Layout = Layout { frames: 4, stride: 128, headroom: 32 };
 
@@ -171,88 +170,6 @@ fn layouts_that_make_no_sense_are_refused() {
     assert_eq!(layout(1, 1 << 32, 0), Err(LayoutError::Chunk { stride: 1 << 32, headroom: 0 }));
     let huge = (Layout::MAX_FRAMES, u32::MAX as usize);
     assert_eq!(layout(huge.0, huge.1, 0), Err(LayoutError::Memory { frames: huge.0, stride: huge.1 }));
-}
-
-/// What a test does to a pool.
-#[derive(Clone, Debug)]
-enum Step {
-    Take,
-    /// Of the held handle with this number, modulo how many there are.
-    Share(usize),
-    Drop(usize),
-    Raw(usize),
-    DropElsewhere(usize),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => Just(Step::Take),
-        2 => any::<usize>().prop_map(Step::Share),
-        3 => any::<usize>().prop_map(Step::Drop),
-        1 => any::<usize>().prop_map(Step::Raw),
-        1 => any::<usize>().prop_map(Step::DropElsewhere),
-    ]
-}
-
-/// Handles, by frame: what the pool must agree with.
-fn check(pool: &Pool, held: &[Frame]) {
-    let out: std::collections::BTreeSet<usize> = held.iter().map(Frame::index).collect();
-    assert_eq!(pool.available(), pool.layout().frames - out.len());
-    for frame in held {
-        let handles = held.iter().filter(|other| other.index() == frame.index()).count();
-        assert_eq!(frame.is_unique(), handles == 1);
-        assert_eq!(frame.bytes(), [frame.index() as u8; 8], "nobody wrote into it");
-    }
-}
-
-fn apply(pool: &Pool, held: &mut Vec<Frame>, step: Step) {
-    let which = |n: usize| n % held.len();
-    match step {
-        Step::Take => {
-            let Some(mut frame) = pool.take() else { return assert_eq!(pool.available(), 0) };
-            let index = frame.index();
-            frame.space().expect("a fresh frame is unique")[..8].fill(index as u8);
-            frame.set_len(8);
-            held.push(frame);
-        }
-        _ if held.is_empty() => (),
-        Step::Share(n) => held.push(held[which(n)].share()),
-        Step::Drop(n) => drop(held.swap_remove(which(n))),
-        Step::Raw(n) => {
-            let raw = held.swap_remove(which(n)).into_raw();
-            // SAFETY: once for the one `into_raw`.
-            held.push(unsafe { pool.from_raw_at(raw.index, raw.start, raw.len) });
-        }
-        Step::DropElsewhere(n) => {
-            let frame = held.swap_remove(which(n));
-            std::thread::spawn(move || drop(frame)).join().unwrap();
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
-
-    /// The model is the set of frames that are held.
-    #[test]
-    fn a_pool_is_the_set_of_frames_that_nobody_holds(steps in prop::collection::vec(step(), 1..64), pool_first: bool) {
-        let (pool, memory) = watched(Layout { frames: 7, ..LAYOUT });
-        let mut held = Vec::new();
-        for step in steps {
-            apply(&pool, &mut held, step);
-            check(&pool, &held);
-        }
-        if pool_first {
-            drop(pool);
-            prop_assert_eq!(is_gone(&memory), held.is_empty());
-            drop(held);
-        } else {
-            drop(held);
-            prop_assert_eq!(pool.available(), 7, "every frame home");
-            drop(pool);
-        }
-        prop_assert!(is_gone(&memory));
-    }
 }
 
 #[test]

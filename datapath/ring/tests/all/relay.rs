@@ -37,7 +37,7 @@ fn what_was_read_of_the_head_arrives_whatever_its_sender_writes_meanwhile() {
     sender.publish();
     let (head, len) = look(&mut near);
     // All bytes of records, but for the first length.
-    (388..memory_words(3000))
+    (388..LaneLayout::least(3000).unwrap().bytes())
         .step_by(4)
         .for_each(|at| memory.word(at).store(u32::MAX, std::sync::atomic::Ordering::Relaxed));
     assert_eq!(far.relay(&mut near, &head, len), Relayed::Moved);
@@ -45,10 +45,6 @@ fn what_was_read_of_the_head_arrives_whatever_its_sender_writes_meanwhile() {
     let arrived = take(&mut receiver).unwrap();
     assert_eq!((&arrived[..HEAD], arrived.len()), (&head[..], 1000));
     assert!(arrived[HEAD..].iter().all(|byte| *byte == 0xff), "its own bytes are its own matter");
-}
-
-fn memory_words(longest: usize) -> usize {
-    LaneLayout::new(LaneLayout::least(longest).unwrap(), longest).unwrap().bytes()
 }
 
 #[test]

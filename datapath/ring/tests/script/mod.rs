@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use am_ring::lane::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use am_ring::lane::{Duplex, LaneCounters, LaneLayout, Pair, Peeked, Shared};
 use am_ring::{Frame, Layout, LeaseTable, Pool};
 use am_wire::Buffer;
 
@@ -39,7 +39,7 @@ impl World {
     fn apply(&mut self, step: u8, number: usize) {
         let count = self.held.len();
         let at = number % count.max(1);
-        match step % 8 {
+        match step % 10 {
             0 | 1 => self.held.extend(self.pool.take()),
             _ if count == 0 => (),
             2 => self.held.push(self.held[at].share()),
@@ -51,6 +51,15 @@ impl World {
             }
             5 => self.write(at),
             6 => drop(self.held.swap_remove(at)),
+            7 => {
+                let raw = self.held.swap_remove(at).into_raw();
+                // SAFETY: once for the one `into_raw`.
+                self.held.push(unsafe { self.pool.from_raw_at(raw.index, raw.start, raw.len) });
+            }
+            8 => {
+                let frame = self.held.swap_remove(at);
+                std::thread::scope(|threads| drop(threads.spawn(|| drop(frame))));
+            }
             _ => {
                 let frame = self.held.swap_remove(at);
                 self.lost[frame.index()] += 1;
@@ -59,6 +68,10 @@ impl World {
         }
         let out = (0..self.lost.len()).filter(|index| self.handles(*index) > 0).count();
         assert_eq!(self.pool.available(), self.lost.len() - out);
+        for frame in &self.held {
+            let is_own = |byte: &u8| *byte == 0 || *byte == 1 + frame.index() as u8;
+            assert!(frame.bytes().iter().all(is_own), "another frame was written into it");
+        }
     }
 
     /// A few of the handles are held, and the others are not taken, and so are lost.
@@ -85,51 +98,63 @@ impl World {
         assert_eq!(self.held[at].is_unique(), is_only);
         let space = self.held[at].space();
         assert_eq!(space.as_ref().map(|space| space.len()), is_only.then_some(room));
-        space.into_iter().for_each(|space| space.fill(index as u8));
+        space.into_iter().for_each(|space| space.fill(1 + index as u8));
     }
 }
 
-/// Frames and their handles. `may_panic`: a call that refuses its arguments does not end the process.
-pub(crate) fn play_frames(script: &Script, may_panic: bool) {
-    let pool = Pool::heap(Layout { frames: 3, stride: 64, headroom: 16 }).unwrap();
-    let mut world = World { pool, held: vec![], lost: vec![0; 3], big: 0, may_panic };
+/// The layout of the pool of [`play_frames`].
+pub(crate) const LAYOUT: Layout = Layout { frames: 3, stride: 64, headroom: 16 };
+
+/// Frames and their handles. `may_panic`: a call that refuses its arguments does not end the process. Returns the handles that are left,
+/// and whether any was lost.
+pub(crate) fn play_frames(pool: &Pool, script: &Script, may_panic: bool) -> (Vec<Frame>, bool) {
+    let mut world = World { pool: pool.clone(), held: vec![], lost: vec![0; LAYOUT.frames], big: 0, may_panic };
     script.iter().for_each(|(step, number)| world.apply(*step, *number));
+    (world.held, world.lost != [0; LAYOUT.frames])
 }
 
 /// Both ends of a lane, and any words written into it.
 pub(crate) fn play_lane(script: &Script) {
     const LONGEST: usize = 1500;
-    let shape = LaneLayout::new(LaneLayout::least(LONGEST).unwrap(), LONGEST).unwrap();
+    let shape = LaneLayout::least(LONGEST).unwrap();
     let (memory, pair) = (Shared::heap(shape.bytes()), Pair::new(1, 2));
-    let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
-    let (frame, mut place) = ([7; 4096], [0; 4096]);
+    let mut lanes = Duplex::new(memory.clone(), memory.clone(), shape);
+    lanes.connect(pair, pair);
+    let pool = Pool::heap(Layout { frames: 2, stride: LONGEST - 100, headroom: 0 }).unwrap();
+    let (frame, mut place, mut counters) = ([7; 4096], [0; 4096], LaneCounters::default());
     for &(step, number) in script {
         let few = number % frame.len();
-        match step % 12 {
-            0 => _ = sender.push(&frame[..few]),
-            1 => _ = sender.publish(),
-            2 => _ = receiver.take(&mut place[..few]),
-            3 => _ = receiver.read_head(&mut place[..few], number),
+        let Duplex { to, from, .. } = &mut lanes;
+        match step % 14 {
+            0 => _ = to.push(&frame[..few]),
+            1 => _ = to.publish(),
+            2 => _ = from.take(&mut place[..few]),
+            3 => _ = from.read_head(&mut place[..few], number),
             // The head is a multiple of 4 and no longer than the frame.
-            4 => _ = sender.relay(&mut receiver, &frame[..60.min(few) & !3], few),
-            5 => sender.offer(pair),
-            6 => _ = receiver.accept(pair),
-            7 => memory.word(number % (memory_words(&shape)) * 4).store((number >> 16) as u32, Relaxed),
-            8 => _ = sender.has_room_for(few),
-            9 => _ = (receiver.has_diverged(), sender.needs_offer(), sender.made_room(), receiver.is_quiet()),
-            10 => receiver.forget(),
+            4 => _ = to.relay(from, &frame[..60.min(few) & !3], few),
+            5 => to.offer(pair),
+            6 => _ = from.accept(pair),
+            7 => memory.word(number % (shape.bytes() / 4) * 4).store((number >> 16) as u32, Relaxed),
+            8 => _ = to.has_room_for(few),
+            9 => _ = (from.has_diverged(), to.needs_offer(), to.made_room(), from.is_quiet()),
+            10 => from.forget(),
+            11 => _ = lanes.repair(),
+            12 => {
+                let (mut burst, mut taken) = (lanes.burst(), 0);
+                while let Some(frame) = lanes.next(&mut burst, &pool, &mut counters) {
+                    assert!((1..=LONGEST - 100).contains(&frame.bytes().len()));
+                    taken += 1;
+                }
+                assert!(taken <= 256 && pool.available() == 2);
+            }
             _ => {
-                if let Peeked::Frame(length) = receiver.peek() {
+                if let Peeked::Frame(length) = from.peek() {
                     assert!((1..=LONGEST).contains(&length));
-                    receiver.take(&mut place[..length]);
+                    from.take(&mut place[..length]);
                 }
             }
         }
     }
-}
-
-fn memory_words(shape: &LaneLayout) -> usize {
-    shape.bytes() / 4
 }
 
 /// Leases of a table.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
+use am_ring::lane::Peeked;
 use am_vnic::protocol::{Hello, Secret, Welcome};
-use am_vnic::{Next, Port, Sent, Visitor};
+use am_vnic::{Port, Sent, Visitor};
 use am_wire::Address;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 
@@ -79,15 +80,15 @@ fn repeat(ports: &mut [Port]) -> bool {
     let mut moved = false;
     for from in 0..ports.len() {
         // A lane without room makes the sender wait.
-        while ports.iter_mut().enumerate().all(|(to, port)| to == from || port.has_room(1 << 16)) {
-            let Next::Frame(length) = ports[from].look() else { break };
+        while ports.iter_mut().enumerate().all(|(to, port)| to == from || port.lanes.to.has_room_for(1 << 16)) {
+            let Peeked::Frame(length) = ports[from].lanes.look() else { break };
             let mut frame = vec![0; length];
-            if !ports[from].take(&mut frame) {
+            if !ports[from].lanes.from.take(&mut frame) {
                 break;
             }
             moved = true;
             for to in (0..ports.len()).filter(|to| *to != from) {
-                assert!(ports[to].push(&frame), "there was room");
+                ports[to].lanes.to.push(&frame).expect("there was room");
             }
         }
     }

@@ -67,7 +67,7 @@ impl Asking {
         });
         let memory = memory.unwrap();
         let length = rustix::fs::fstat(&memory).unwrap().st_size as u64;
-        let lane = LaneLayout::new(LaneLayout::least(MAX_FRAME).unwrap().max(256 * 1024), MAX_FRAME).unwrap().bytes();
+        let lane = LaneLayout::for_frames(MAX_FRAME).unwrap().bytes();
         ByHand { socket: self.0, memory, welcome, length, lane: lane as u64 }
     }
 }
