@@ -113,12 +113,12 @@ impl Mapping {
         Ok(unsafe { self.advise(0, bytes, MADV_WIPEONFORK) }?)
     }
 
-    /// Release the memory of a file to the system, even if other processes keep it mapped. All bytes are zero then. If the kernel cannot do
-    /// this, the memory is released with the last mapping.
+    /// Release the memory of a file.
     ///
     /// # Safety
-    /// No reference leads to the memory: it is accessed as [`Shared`](crate::lane::Shared) only.
-    pub unsafe fn discard(&self) {
+    /// No reference leads to the memory, and whoever uses it expects zeros at any time.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn discard(&self) {
         // SAFETY: the caller's.
         let _ = unsafe { self.advise(0, self.bytes(), MADV_REMOVE) };
     }

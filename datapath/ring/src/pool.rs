@@ -8,6 +8,7 @@ use am_wire::Buffer;
 
 use crate::frame::Frame;
 use crate::layout::{Heap, Layout, LayoutError};
+use crate::mapping::Mapping;
 use crate::region::{self, Region};
 
 /// Bytes of a cache line.
@@ -59,6 +60,21 @@ impl Pool {
         let heap = Heap::new(&layout)?;
         // SAFETY: `heap` is that much initialised memory, ours alone, until it is dropped.
         unsafe { Pool::over(heap.base(), layout, Box::new(heap)) }
+    }
+
+    /// A pool over memory of its own, zeroed, in huge pages if possible, and mapped now if there is enough.
+    ///
+    /// # Errors
+    /// See [`LayoutError`].
+    pub fn populated(layout: Layout) -> Result<Pool, LayoutError> {
+        layout.check()?;
+        let bytes = layout.bytes().next_multiple_of(2 << 20);
+        let none = LayoutError::Memory { frames: layout.frames, stride: layout.stride };
+        let mapping = Mapping::private(bytes).map_err(|_| none)?;
+        mapping.prefer_huge();
+        _ = mapping.populate(0, bytes);
+        // SAFETY: it is that much zeroed memory, ours alone, until it is dropped.
+        unsafe { Pool::over(mapping.base(), layout, Box::new(mapping)) }
     }
 
     /// A pool over memory of another owner (AF_XDP's UMEM). `keep` is dropped when the pool and all of its frames are

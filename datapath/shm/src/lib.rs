@@ -57,7 +57,7 @@
 //! assert_eq!(foreign, 1);
 //! # Ok::<(), am_shm::ShmOpenError>(())
 //! ```
-#![allow(unsafe_code, reason = "memory that processes share")]
+#![forbid(unsafe_code)]
 
 mod errors;
 mod header;

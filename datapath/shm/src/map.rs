@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use am_ring::lane::Shared;
-use am_ring::{Layout, LayoutError, Mapping, Pool};
+use am_ring::{Layout, Mapping, Pool};
 use am_transport::memory;
 use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 
@@ -28,17 +28,11 @@ pub fn shared_lines(file: &File, bytes: usize) -> io::Result<Shared> {
     Ok(Shared::of(Arc::new(mapping)))
 }
 
-/// A pool in this process's private memory, in huge pages if possible. All of its pages are mapped at once.
+/// A pool that is mapped at once.
 pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, ShmOpenError> {
     let layout = Layout::spread(frames, longest);
     memory::check(frames, layout.stride)?;
-    let bytes = layout.bytes().next_multiple_of(HUGE_PAGE);
-    let mapping = Mapping::private(bytes).map_err(|_| LayoutError::Memory { frames, stride: layout.stride })?;
-    mapping.prefer_huge();
-    // Without enough memory, pages are mapped when they are used.
-    _ = mapping.populate(0, bytes);
-    // SAFETY: the memory has this size, is zeroed, has no other user, and stays until the mapping is dropped.
-    Ok(unsafe { Pool::over(mapping.base(), layout, Box::new(mapping)) }?)
+    Ok(Pool::populated(layout)?)
 }
 
 /// The pages of a file's memory, with their size in bytes.

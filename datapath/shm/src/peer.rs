@@ -23,6 +23,8 @@ pub(crate) struct Peer {
     /// 0 while there is no member.
     pub(crate) generation: u32,
     pub(crate) lanes: Duplex,
+    /// Whether its lane was empty at the last receive.
+    pub(crate) is_empty: bool,
     /// The member has left. Frames in its lane are still received.
     pub(crate) is_leaving: bool,
     /// Set while its lane is full.
@@ -66,6 +68,7 @@ impl Peer {
             member,
             generation: 0,
             lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
+            is_empty: true,
             is_leaving: false,
             full_since: None,
             waker: None,
@@ -82,6 +85,8 @@ impl Peer {
     }
 
     /// Whether all frames in its lane were received. An invalid record counts as their end.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn has_nothing_left(&mut self) -> bool {
         !matches!(self.lanes.look(), Peeked::Frame(_))
     }

@@ -41,7 +41,6 @@ fn bytes(lane: &LaneLayout) -> usize {
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Shared,
-    mapping: Arc<Mapping>,
     /// The offsets of this end's word and of the other's.
     own_word: usize,
     other_word: usize,
@@ -77,11 +76,10 @@ impl Region {
             return Err(invalid("the memory does not have the agreed size, or is not sealed"));
         }
         // The program populates the pages, so that the kernel charges them to the program and not to the daemon.
-        let mapping = Arc::new(match end {
+        let memory = Shared::of(Arc::new(match end {
             End::Program => Mapping::populated(memory, 0, length)?,
             End::Daemon => Mapping::of_file(memory, length)?,
-        });
-        let memory = Shared::of(mapping.clone());
+        }));
         let (up, down) = (memory.part(LANES, lane.bytes()), memory.part(LANES + lane.bytes(), lane.bytes()));
         let (pair_up, pair_down) = (Pair::new(session, 1), Pair::new(session, 2));
         let ((to, pair_to), (from, pair_from), [own_word, other_word]) = match end {
@@ -90,7 +88,7 @@ impl Region {
         };
         let mut lanes = Duplex::new(to, from, lane);
         lanes.connect(pair_to, pair_from);
-        Ok((Region { memory, mapping, own_word, other_word }, lanes))
+        Ok((Region { memory, own_word, other_word }, lanes))
     }
 
     /// This end's word, which it sets before it sleeps.
@@ -112,8 +110,7 @@ impl Region {
     pub(crate) fn release(&self, mut lanes: Duplex) {
         // Offer a new session first, so that the other end notices that a frame that it reads now is not whole.
         lanes.offer();
-        // SAFETY: only `Shared` leads to the memory.
-        unsafe { self.mapping.discard() };
+        self.memory.discard();
     }
 }
 

@@ -15,8 +15,6 @@ pub struct Duplex {
     pub from: Receiver,
     pair_to: Pair,
     pair_from: Pair,
-    /// Whether the lane was empty at the end of the last burst.
-    was_empty: bool,
 }
 
 /// A run of [`next`](Duplex::next).
@@ -24,9 +22,23 @@ pub struct Duplex {
 pub struct Burst {
     /// The records that it may still take.
     records: usize,
-    /// Whether it ends with the frames that came together. If the lane was empty, frames probably come one at a time. Reading the next line
-    /// would then cost as much as the transfer of the frame.
     waits: bool,
+    is_at_end: bool,
+}
+
+impl Burst {
+    /// `was_empty`: whether the lane was empty before. Then frames probably come one at a time, and the burst ends with those that came
+    /// together: reading the next line would cost as much as the transfer of a frame.
+    #[inline(always)]
+    pub fn new(was_empty: bool) -> Burst {
+        Burst { records: MAX_RECORDS, waits: was_empty, is_at_end: false }
+    }
+
+    /// Whether it has found the lane empty.
+    #[inline(always)]
+    pub fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
 }
 
 /// What [`next`](Duplex::next) could not receive.
@@ -46,7 +58,7 @@ impl Duplex {
     pub fn new(to: Shared, from: Shared, shape: LaneLayout) -> Duplex {
         let nobody = Pair::new(0, 0);
         let (to, from) = (Sender::new(to, shape), Receiver::new(from, shape));
-        Duplex { to, from, pair_to: nobody, pair_from: nobody, was_empty: true }
+        Duplex { to, from, pair_to: nobody, pair_from: nobody }
     }
 
     /// Start anew with the process of these pairs. Both lanes are empty.
@@ -73,13 +85,14 @@ impl Duplex {
     #[cold]
     #[inline(never)]
     fn look_for_session(&mut self) -> Peeked {
-        if self.from.accept(self.pair_from) { self.from.peek() } else { Peeked::Closed }
+        if self.accept() { self.from.peek() } else { Peeked::Closed }
     }
 
-    /// Begin to receive.
-    #[inline(always)]
-    pub fn burst(&self) -> Burst {
-        Burst { records: MAX_RECORDS, waits: self.was_empty }
+    /// Accept the session that the other side offers, if it is a new one.
+    #[cold]
+    #[inline(never)]
+    fn accept(&mut self) -> bool {
+        self.from.accept(self.pair_from)
     }
 
     /// Copy the next frame into one of the pool. `None`: there is none now, or the burst has ended.
@@ -87,10 +100,12 @@ impl Duplex {
     #[inline(always)]
     pub fn next(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
         while burst.records > 0 {
-            let length = match self.look() {
+            burst.records -= 1;
+            let length = match self.from.peek() {
                 Peeked::Frame(length) => length,
+                Peeked::Closed if self.accept() => continue,
                 Peeked::Nothing | Peeked::Closed => {
-                    self.was_empty = true;
+                    burst.is_at_end = true;
                     return None;
                 }
                 Peeked::Invalid => {
@@ -102,9 +117,10 @@ impl Duplex {
                 counters.no_frame += 1;
                 return None;
             };
-            self.was_empty = false;
             let is_whole = self.from.take_frame(&mut frame, length);
-            burst.records = if burst.waits && !self.from.has_more() { 0 } else { burst.records - 1 };
+            if burst.waits && !self.from.has_more() {
+                burst.records = 0;
+            }
             if is_whole {
                 return Some(frame);
             }

@@ -54,6 +54,13 @@ impl Shared {
         Shared { base: mapping.base(), len: mapping.bytes(), mapping }
     }
 
+    /// Release the memory of the whole mapping to the system, if it is a file's, even if other processes keep it mapped. All bytes are zero
+    /// then. If the kernel cannot do this, the memory is released with the last mapping.
+    pub fn discard(&self) {
+        // SAFETY: all access is as if others wrote at any time.
+        unsafe { self.mapping.discard() };
+    }
+
     fn part_of(&self, offset: usize, len: usize) -> Shared {
         Shared { base: self.at(offset), len, mapping: self.mapping.clone() }
     }

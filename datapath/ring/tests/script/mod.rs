@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use am_ring::lane::{Duplex, LaneCounters, LaneLayout, Pair, Peeked, Shared};
+use am_ring::lane::{Burst, Duplex, LaneCounters, LaneLayout, Pair, Peeked, Shared};
 use am_ring::{Frame, Layout, LeaseTable, Pool};
 use am_wire::Buffer;
 
@@ -140,7 +140,7 @@ pub(crate) fn play_lane(script: &Script) {
             10 => from.forget(),
             11 => _ = lanes.repair(),
             12 => {
-                let (mut burst, mut taken) = (lanes.burst(), 0);
+                let (mut burst, mut taken) = (Burst::new(few % 2 == 0), 0);
                 while let Some(frame) = lanes.next(&mut burst, &pool, &mut counters) {
                     assert!((1..=LONGEST - 100).contains(&frame.bytes().len()));
                     taken += 1;
