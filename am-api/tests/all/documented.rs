@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../../docs/counters.md");
 
 /// What counts where rights or hardware are needed, or who wraps it: the names are read off its source.
 const SOURCES: [(&str, &str); 10] = [
-    ("amd_", include_str!("../../../datapath/vnic/src/counters.rs")),
+    ("amd_", include_str!("../../../datapath/vnic/src/program.rs")),
     ("xdp_", include_str!("../../../bpf/src/counters.rs")),
     ("xsk_", include_str!("../../../datapath/afxdp/src/stats.rs")),
     ("", include_str!("../../../datapath/afxdp/src/stats.rs")),
@@ -26,13 +26,17 @@ fn counted(on: Box<dyn Transport>, all: &mut BTreeSet<String>) {
     all.extend(node.counters().iter().map(|(name, _)| name.to_owned()));
 }
 
-/// Names of counters in a source: `each("NAME", ...)`, or pairs `(NUMBER, "NAME")`.
+/// Names of counters in a source: `each("NAME", ...)`, pairs `(NUMBER, "NAME")`, or the fields of `counters! { TYPE, "PREFIX": ... }`.
 fn named(prefix: &str, source: &str) -> Vec<String> {
     let begins = ["each(\"", ", \""];
     let after = begins.iter().flat_map(|begin| source.split(begin).skip(1));
     let names = after.filter_map(|rest| rest.split_once('"')).filter(|(_, rest)| rest.starts_with([',', ')']));
     let is_name = |name: &str| name.starts_with(prefix) && name.chars().all(|c| c == '_' || c.is_ascii_lowercase());
-    names.map(|(name, _)| name.to_owned()).filter(|name| is_name(name) && name.contains('_')).collect()
+    let fields = source.split_once(&format!("\"{prefix}\": ")).and_then(|(_, rest)| rest.split_once('}'));
+    let fields =
+        fields.into_iter().flat_map(|(fields, _)| fields.split(',')).map(|name| format!("{prefix}{}", name.trim()));
+    let names = names.map(|(name, _)| name.to_owned()).chain(fields);
+    names.filter(|name| is_name(name) && name.contains('_')).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-use libc::{MADV_DONTFORK, MADV_HUGEPAGE, MADV_POPULATE_WRITE, MADV_REMOVE, MADV_WIPEONFORK, c_int};
+use libc::{MADV_DONTFORK, MADV_HUGEPAGE, MADV_POPULATE_WRITE, MADV_WIPEONFORK, c_int};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use nix::unistd::{SysconfVar, sysconf};
@@ -120,7 +120,7 @@ impl Mapping {
     #[cfg(not(loom))]
     pub(crate) unsafe fn discard(&self) {
         // SAFETY: the caller's.
-        let _ = unsafe { self.advise(0, self.bytes(), MADV_REMOVE) };
+        let _ = unsafe { self.advise(0, self.bytes(), libc::MADV_REMOVE) };
     }
 
     /// # Safety

@@ -36,7 +36,7 @@
 //! # Read first
 //!
 //! [`VnicOptions`]; then `program.rs` and `port.rs`, the two ends; `region.rs`, the memory; `protocol.rs`, the packets.
-#![allow(unsafe_code, reason = "memory that processes share")]
+#![allow(unsafe_code, reason = "a queue that the daemon lends")]
 
 mod attach;
 mod departed;

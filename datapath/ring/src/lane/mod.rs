@@ -18,6 +18,8 @@
 //! a record becomes visible, the sender sets the length behind it to 0. A record never wraps: if it does not fit before
 //! the end, a mark says that the next record is at the start.
 //!
+//! A [`Duplex`] is the two lanes between two processes, with the loop that receives. A [`SleepWord`] says whether a process has to be woken.
+//!
 //! # Nobody is believed
 //!
 //! The other side may be a broken process, and a third process may write here. So each side keeps its own position,

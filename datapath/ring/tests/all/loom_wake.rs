@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 
 use am_ring::WakeFlag;
+use am_ring::lane::{Shared as SharedMemory, SleepWord};
+use loom::sync::atomic::Ordering::Relaxed;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -104,5 +106,25 @@ fn what_was_done_before_a_wake_is_seen_after_the_take() {
             assert_eq!(shared.1.with(|place| unsafe { *place }), 7);
         }
         other.join().unwrap();
+    });
+}
+
+/// Two senders of two lanes, and the process that reads both: it sees each frame, or one of the senders wakes it.
+#[test]
+fn a_process_that_sleeps_sees_the_frames_or_is_woken_once() {
+    loom::model(|| {
+        let memory = SharedMemory::heap(128);
+        let senders = [64, 68].map(|lane| {
+            let memory = memory.clone();
+            thread::spawn(move || {
+                memory.word(lane).store(1, Relaxed);
+                SleepWord::after_publish();
+                SleepWord::at(&memory, 0).take()
+            })
+        });
+        SleepWord::at(&memory, 0).set();
+        let seen = [64, 68].map(|lane| memory.word(lane).load(Relaxed) == 1);
+        let wakes = senders.map(|sender| sender.join().unwrap()).into_iter().filter(|wakes| *wakes).count();
+        assert!(wakes == 1 || wakes == 0 && seen == [true; 2], "{wakes} wake it, and it has seen {seen:?}");
     });
 }
