@@ -23,8 +23,6 @@ pub(crate) struct Peer {
     /// 0 while there is no member.
     pub(crate) generation: u32,
     pub(crate) lanes: Duplex,
-    /// Whether its lane was empty at the last receive.
-    pub(crate) is_empty: bool,
     /// The member has left. Frames in its lane are still received.
     pub(crate) is_leaving: bool,
     /// Set while its lane is full.
@@ -68,7 +66,6 @@ impl Peer {
             member,
             generation: 0,
             lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
-            is_empty: true,
             is_leaving: false,
             full_since: None,
             waker: None,

@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering::*;
 
 use am_ring::Frame;
-use am_ring::lane::Burst;
 use am_wire::{Address, AddressSet, Buffer};
 
 use crate::link::Shm;
@@ -46,7 +45,7 @@ impl Shm {
             let at =
                 if self.first_lane + step < lanes { self.first_lane + step } else { self.first_lane + step - lanes };
             let member = self.present[at];
-            let mut burst = Burst::new(self.peers[member].is_empty);
+            let mut burst = self.peers[member].lanes.burst();
             while taken < budget
                 && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
             {
@@ -60,7 +59,6 @@ impl Shm {
                     each(frame);
                 }
             }
-            self.peers[member].is_empty = burst.is_at_end();
             if self.peers[member].is_leaving && self.peers[member].has_nothing_left() {
                 self.peers[member].disconnect(&self.membership, &mut self.departed);
                 // Make the next call read the list again.

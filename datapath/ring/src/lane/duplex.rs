@@ -15,6 +15,8 @@ pub struct Duplex {
     pub from: Receiver,
     pair_to: Pair,
     pair_from: Pair,
+    /// Whether the lane was empty at the end of the last burst.
+    was_empty: bool,
 }
 
 /// A run of [`next`](Duplex::next).
@@ -23,7 +25,6 @@ pub struct Burst {
     /// The records that it may still take.
     records: usize,
     waits: bool,
-    is_at_end: bool,
 }
 
 impl Burst {
@@ -31,13 +32,7 @@ impl Burst {
     /// together: reading the next line would cost as much as the transfer of a frame.
     #[inline(always)]
     pub fn new(was_empty: bool) -> Burst {
-        Burst { records: MAX_RECORDS, waits: was_empty, is_at_end: false }
-    }
-
-    /// Whether it has found the lane empty.
-    #[inline(always)]
-    pub fn is_at_end(&self) -> bool {
-        self.is_at_end
+        Burst { records: MAX_RECORDS, waits: was_empty }
     }
 }
 
@@ -58,7 +53,7 @@ impl Duplex {
     pub fn new(to: Shared, from: Shared, shape: LaneLayout) -> Duplex {
         let nobody = Pair::new(0, 0);
         let (to, from) = (Sender::new(to, shape), Receiver::new(from, shape));
-        Duplex { to, from, pair_to: nobody, pair_from: nobody }
+        Duplex { to, from, pair_to: nobody, pair_from: nobody, was_empty: true }
     }
 
     /// Start anew with the process of these pairs. Both lanes are empty.
@@ -95,6 +90,12 @@ impl Duplex {
         self.from.accept(self.pair_from)
     }
 
+    /// Begin to receive, where the last burst has found whether the lane was empty.
+    #[inline(always)]
+    pub fn burst(&self) -> Burst {
+        Burst::new(self.was_empty)
+    }
+
     /// Copy the next frame into one of the pool. `None`: there is none now, or the burst has ended.
     // Always: it is the loop of each receive.
     #[inline(always)]
@@ -105,7 +106,7 @@ impl Duplex {
                 Peeked::Frame(length) => length,
                 Peeked::Closed if self.accept() => continue,
                 Peeked::Nothing | Peeked::Closed => {
-                    burst.is_at_end = true;
+                    self.was_empty = true;
                     return None;
                 }
                 Peeked::Invalid => {
@@ -117,6 +118,7 @@ impl Duplex {
                 counters.no_frame += 1;
                 return None;
             };
+            self.was_empty = false;
             let is_whole = self.from.take_frame(&mut frame, length);
             if burst.waits && !self.from.has_more() {
                 burst.records = 0;

@@ -140,7 +140,7 @@ pub(crate) fn play_lane(script: &Script) {
             10 => from.forget(),
             11 => _ = lanes.repair(),
             12 => {
-                let (mut burst, mut taken) = (Burst::new(few % 2 == 0), 0);
+                let (mut burst, mut taken) = (if few % 2 == 0 { lanes.burst() } else { Burst::new(false) }, 0);
                 while let Some(frame) = lanes.next(&mut burst, &pool, &mut counters) {
                     assert!((1..=LONGEST - 100).contains(&frame.bytes().len()));
                     taken += 1;
