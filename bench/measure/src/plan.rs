@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use am_afxdp::Attach;
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -162,6 +163,11 @@ impl SideInfo {
     /// The payload that both this side and one with this MTU carry.
     pub(crate) fn carries(&self, mtu: u32) -> usize {
         self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
+    }
+
+    /// The payload of a frame that this side carries too.
+    pub(crate) fn carried(&self, frame: usize) -> usize {
+        self.carries((frame - ETHERNET_HEADER) as u32)
     }
 
     pub(crate) fn link(&self) -> Address {

@@ -171,15 +171,12 @@ impl NamedLink {
             (Row::TcpNagle, Some(_), _) => Box::new(self.tcp(WriteBatching::Kernel, peer, watch)?),
             (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
             (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
-            (Row::Buffers | Row::Interpreted, Some(interface), _) => {
-                let transport = open::open_xdp(&interface.name, how)?;
-                let xdp = transport.mode().attach.name();
-                Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
+            (Row::Buffers | Row::Interpreted, ..) => {
+                // Without an interface, the address of the other side is known once it sends.
+                let to = if self.interface.is_some() { peer.link() } else { Address::BROADCAST };
+                let (transport, xdp) = self.transport(how, watch)?;
+                Box::new(Queues::new(transport, to, Driver::Row(row)).carrying(peer, xdp))
             }
-            // The address of the other side is known once it sends.
-            (Row::Buffers | Row::Interpreted, None, _) => Box::new(
-                Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, Driver::Row(row)).carrying(peer),
-            ),
             (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(row)),
             (_, None, "dpdk") if !row.is_kernel() => {
                 Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
