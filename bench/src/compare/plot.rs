@@ -2,7 +2,7 @@
 
 use super::report::{CURVES, in_few, rate};
 use super::rows::{Comparison, Row, Turn};
-use am_measure::chart::{self, COLOURS, Curve, Names, Panel};
+use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, Vertical};
 use am_measure::error::Error;
 use am_measure::report::columns::Cell;
 
@@ -53,16 +53,15 @@ impl Comparison {
     fn curves(&self, rows: &[&Row], figure: fn(&Turn, usize) -> Option<f64>) -> Vec<Curve> {
         let point = |row: &Row, size: usize| Some((size as f64, row.spread(|turn| figure(turn, size))?.median));
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
-            let points = self.settings.sizes.iter().filter_map(|size| point(row, *size)).collect();
-            Curve::line(row.peer.name, colour, points)
+            Curve::line(row.peer.name, colour, self.settings.sizes.iter().filter_map(|size| point(row, *size)))
         });
         curves.collect()
     }
 
-    fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: &'a dyn Fn(f64) -> String) -> Panel<'a> {
+    fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: Label<'a>) -> Panel<'a> {
         let sizes = self.settings.sizes.iter().map(|size| *size as f64).collect();
         let size = &|size: f64| in_few(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M");
-        Panel::by_size(title, curves, Names::AtEnds, sizes, size, label)
+        Panel::new(title, curves, Names::AtEnds, Horizontal("bytes", sizes, size), Vertical::Decades(label))
     }
 }
 

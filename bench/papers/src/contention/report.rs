@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use plotters::prelude::RGBColor;
 use serde_json::{Value, json};
 
-use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel};
+use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, RGBColor, Vertical};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, metric, nanoseconds, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
@@ -226,32 +225,21 @@ impl Contention {
                 if its.is_empty() { Vec::new() } else { drawn(&its, server.name(), colour, is_rate) }
             })
             .collect();
-        let values = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|value| *value > 0.0);
-        let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
-        let label: &dyn Fn(f64) -> String =
+        let label: Label<'_> =
             if is_rate { &|rate| format!("{}/s", metric(rate)) } else { &|ns| nanoseconds(ns.round() as u64) };
         // Labels of more would overlap.
         let counts = self.order.clients.iter();
         let counts = counts.filter(|count| self.order.clients.len() <= 6 || count.is_power_of_two());
-        let axes = [
-            Axis {
-                name: "clients",
-                is_log: true,
-                range: (1.0, self.order.clients.last().map_or(2, |most| *most.max(&2)) as f64),
-                ticks: counts.map(|count| *count as f64).collect(),
-                label: &|count| format!("{count:.0}"),
-            },
-            Axis::decades(least.min(most), most, label),
-        ];
-        Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
+        let x = Horizontal("clients", counts.map(|count| *count as f64).collect(), &|count| format!("{count:.0}"));
+        Panel::new(title, curves, Names::AtEnds, x, Vertical::Decades(label))
     }
 }
 
 /// The aggregate and one client's rate, with the slowest and the fastest client; or the round trip.
 fn drawn(rows: &[&Row], name: &str, colour: RGBColor, is_rate: bool) -> Vec<Curve> {
-    let curve = |name: String, of: &dyn Fn(&Row) -> f64, bars: Vec<(f64, f64, f64)>| {
-        let points = rows.iter().map(|row| (row.clients as f64, of(row))).collect();
-        Curve { bars, ..Curve::line(name, colour, points) }
+    let curve = |name: String, of: &dyn Fn(&Row) -> f64, bars: Vec<(f64, f64, f64)>| Curve {
+        bars,
+        ..Curve::line(name, colour, rows.iter().map(|row| (row.clients as f64, of(row))))
     };
     if !is_rate {
         return vec![curve(name.to_owned(), &|row| row.round_trip, Vec::new())];

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use am_measure::chart::bars::{self, Bar, Group};
+use am_measure::chart::{self, Group};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
@@ -107,23 +107,19 @@ impl Permute {
 
     /// For each row, the bandwidth and the round trip over those of two hosts alone.
     pub(crate) fn svg(&self) -> Result<String, Error> {
-        let group = |row: &Row| {
-            let bar = |name, ratio: Option<f64>| Bar { parts: vec![(name, ratio.unwrap_or(0.0))] };
+        let group = |name: String, bandwidth: f64, round_trip: f64| -> Group {
+            (name, vec![vec![("bandwidth of a host", bandwidth)], vec![("round trip", round_trip)]])
+        };
+        let of = |row: &Row| {
             let switch = row.oversubscription.map_or(" hosts".to_owned(), |times| format!(", 1:{times}"));
-            let bars = vec![bar("bandwidth of a host", row.bandwidth_ratio), bar("round trip", row.round_trip_ratio)];
-            Group { name: format!("{}\n{}{switch}", row.pattern.name(), row.hosts), bars }
+            let name = format!("{}\n{}{switch}", row.pattern.name(), row.hosts);
+            group(name, row.bandwidth_ratio.unwrap_or(0.0), row.round_trip_ratio.unwrap_or(0.0))
         };
         let rows = self.rows();
-        let mut groups: Vec<Group> = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(group).collect();
-        groups.extend(PAPER.map(|(pattern, bandwidth, round_trip)| Group {
-            name: format!("{}\npaper, 92", pattern.name()),
-            bars: vec![
-                Bar { parts: vec![("bandwidth of a host", bandwidth)] },
-                Bar { parts: vec![("round trip", round_trip)] },
-            ],
-        }));
+        let mut groups: Vec<Group> = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(of).collect();
+        groups.extend(PAPER.map(|(of, bandwidth, trip)| group(format!("{}\npaper, 92", of.name()), bandwidth, trip)));
         let mode = rows.first().map_or("", |row| row.mode.as_str());
-        bars::svg(&format!("permutations over two hosts alone: {mode}"), &groups)
+        chart::bars(&format!("permutations over two hosts alone: {mode}"), &groups)
     }
 
     fn is_simulated(&self) -> bool {
