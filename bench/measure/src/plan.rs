@@ -295,14 +295,6 @@ mod tests {
         let near = place(Some([10, 0, 0, 1]));
         Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
     }
-
-    #[test]
-    fn what_can_be_followed_is_accepted() {
-        let here = place(Some([10, 0, 0, 2]));
-        assert_eq!(plan(&[Driver::Am, Driver::Udp]).answer(Ok(here.clone())), Answer::Accepted(here));
-        assert_eq!(plan(&[Driver::Am, Driver::Raw]).answer(Ok(place(None))), Answer::Accepted(place(None)));
-    }
-
     #[test]
     fn what_cannot_is_refused_with_the_reason() {
         let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {

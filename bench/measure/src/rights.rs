@@ -73,21 +73,4 @@ mod tests {
         assert_eq!(error.exit_code(), 3);
         assert!(missing(&AF_XDP, None, |_| true).is_ok());
     }
-
-    /// `ip`, which sets up hosts, would not get the capabilities of this program's file.
-    #[test]
-    fn hosts_are_made_as_root() {
-        let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();
-        assert!(text.contains("sudo ") && !text.contains("setcap"), "{text}");
-    }
-
-    #[test]
-    fn each_is_needed_once_and_none_in_vain() {
-        let names =
-            |hosts, drivers: &[Driver]| needed(hosts, drivers).iter().map(|(right, _)| *right).collect::<Vec<_>>();
-        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
-        assert_eq!(names(true, &[Driver::Am, Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
-        assert_eq!(names(true, &[Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
-        assert_eq!(names(false, &[Driver::Udp]), []);
-    }
 }

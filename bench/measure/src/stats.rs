@@ -275,19 +275,6 @@ pub fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_is_taken_within_a_round_and_by_driver() {
-        let with = |loss, nth, round, figure| Measured {
-            loss: Loss(loss),
-            ..measured(Bench::Bandwidth, nth, Driver::Am, round, figure)
-        };
-        let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
-        let retained = retained(&all, Bench::Bandwidth);
-        assert_eq!(retained.len(), 1);
-        assert!((retained[0].share.median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
-    }
-
     #[test]
     fn ratios_are_taken_within_a_round() {
         // The machine is ten times slower in the second round, and the ratio stays.
@@ -327,18 +314,6 @@ mod tests {
             assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
-
-    #[test]
-    fn a_round_that_one_driver_missed_is_left_out() {
-        let all = [
-            measured(Bench::Rate, 0, Driver::Am, 0, 50),
-            measured(Bench::Rate, 0, Driver::Raw, 0, 100),
-            measured(Bench::Rate, 0, Driver::Am, 1, 500),
-        ];
-        assert_eq!(compare(&all, Bench::Rate, 0).0[0].ratio, Spread { median: 0.5, least: 0.5, most: 0.5 });
-        assert_eq!(compare(&all, Bench::Rate, 1).0, []);
-    }
-
     #[test]
     fn rows_are_medians_of_rates_and_all_round_trips_together() {
         let mut all: Vec<Measured> =

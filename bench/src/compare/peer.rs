@@ -335,15 +335,6 @@ mod tests {
         let error = chosen(&["iperf3".to_owned()], Some(LocalTransport::Udp)).err().unwrap().to_string();
         assert!(error.starts_with("no peer `iperf3` over udp: there are am-udp, "), "{error}");
     }
-
-    #[test]
-    fn names_are_one_of_a_kind() {
-        let mut names = names(&[], None);
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), PEERS.len());
-    }
-
     #[test]
     fn each_side_knows_the_other() {
         let names = |wire: Wire, mtu| wire.ends(mtu).unwrap().names.clone();

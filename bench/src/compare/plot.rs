@@ -111,17 +111,6 @@ mod tests {
         let curves = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""));
         curves.filter_map(|line| line.split('"').find(|part| part.starts_with('#'))).collect()
     }
-
-    #[test]
-    fn few_peers_are_in_one_plot() {
-        let of = |names: &[&'static str]| comparison(names.iter().map(|name| row(name, &[1000.0])).collect());
-        assert_eq!(of(&["am", "tcp", "ucx-tcp"]).plots().len(), 1);
-        let nine = ["am", "am-bundles", "raw", "udp", "tcp", "ucx-tcp", "fi-tcp", "am-shm", "ucx-shm"];
-        let all = of(&nine);
-        let sizes: Vec<usize> = all.plots().iter().map(|(_, rows)| rows.len()).collect();
-        assert_eq!(sizes, [4, 1, 1, 3, 2], "those without a row are left out");
-    }
-
     #[test]
     fn every_peer_is_in_a_plot() {
         let is_drawn = |name| FAMILIES.iter().any(|(_, members)| members.split(' ').any(|other| other == name));

@@ -237,12 +237,6 @@ mod tests {
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.lines().filter(|line| words(line) == "peer 8 B 64 B 4 KiB").count(), 2, "{text}");
     }
-
-    #[test]
-    fn sizes_in_few_characters() {
-        assert_eq!([8, 1000, 4096, 1 << 20].map(in_few), ["8 B", "1000 B", "4 KiB", "1 MiB"]);
-    }
-
     #[test]
     fn everything_by_size_and_round_and_ratios_in_the_end() {
         let all = comparison(vec![row("am", &[1000.0, 1100.0]), row("udp", &[2000.0, 2200.0])]);

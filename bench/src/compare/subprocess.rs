@@ -101,22 +101,6 @@ mod tests {
     fn shell(script: &str, limit: Duration) -> Result<Output, Error> {
         run(Command::new("sh").args(["-c", script]), &[], limit, &Watch::default())
     }
-
-    #[test]
-    fn both_outputs_and_the_end_are_told() {
-        let output = shell("echo a; echo b >&2; exit 3", LONG).unwrap();
-        assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
-        let most = shell(&format!("head -c {MAX_OUTPUT} /dev/zero"), LONG).unwrap();
-        assert_eq!(most.stdout.len(), MAX_OUTPUT);
-    }
-
-    #[test]
-    fn a_complaint_is_the_end_of_what_was_said() {
-        assert_eq!(end_of(b"\x1b[1mfirst\n\n  last  \n"), "[1mfirst; last");
-        assert_eq!(end_of(b""), "it printed nothing");
-        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_ERROR_CHARS));
-    }
-
     #[test]
     fn who_floods_an_output_is_ended() {
         for script in ["yes", "yes >&2", "trap '' PIPE; while :; do echo yes; done 2>&1", "yes & sleep 86121"] {

@@ -35,17 +35,6 @@ fn on_a_network_of_ones_choice() {
     let lines = json(&run(&[&["bandwidth", "--mtu", "9000", "--driver", "raw", "--json"], SIM, QUICK]));
     check_throughput(&lines[0], "bandwidth", "raw", 9000);
 }
-
-#[test]
-fn bulk_curve_and_losses() {
-    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K", "--json"], SIM, QUICK]));
-    assert_eq!((&lines[0]["size"], &lines[0]["lost"]), (&65_536.into(), &0.into()), "{}", lines[0]);
-    let lines = json(&run(&[&["bandwidth", "--loss", "1", "--json"], SIM, QUICK]));
-    assert!(summary(&lines)["kept"]["1"].as_f64().unwrap() > 0.0);
-    let lines = json(&run(&[&["bandwidth", "--sweep", "--json"], SIM, &["--rounds", "1", "--time", "0.002"]]));
-    assert_eq!((lines.len(), &summary(&lines)["simulated"]), (2 * 27 + 1, &true.into()));
-}
-
 #[test]
 fn what_each_layer_costs_and_what_comes_back() {
     let lines = json(&run(&[&["ablation", "--json"], SIM, &["--rounds", "1", "--time", "0.002"]]));

@@ -125,22 +125,6 @@ mod tests {
         assert!(matches!(error, Error::Silent { driver: "udp", .. }), "{error}");
         assert!((2..=51).contains(&asked), "asked {asked} times");
     }
-
-    /// Messages and idle turns may alternate in any way.
-    #[test]
-    fn who_is_heard_now_and_then_is_not_silent() {
-        let watch = Watch::default();
-        let limit = Duration::from_millis(50);
-        let mut wait = SpinWait::new(&watch, Driver::Udp, "waiting", limit);
-        let begin = Instant::now();
-        while begin.elapsed() < 3 * limit {
-            wait.active().unwrap();
-            for _ in 1..TURNS_PER_LOOK {
-                wait.idle().unwrap();
-            }
-        }
-    }
-
     #[test]
     fn stops_when_told() {
         let watch = Watch::default();

@@ -289,18 +289,3 @@ fn of_interface(name: &str, interface: &Interface, core: Option<usize>) -> Resul
     let (name, address, mtu) = (name.to_owned(), interface.address.0, Some(interface.mtu));
     Ok(SideInfo { name, address, ipv4, ipv6, unusable, core, mtu })
 }
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::*;
-
-    #[test]
-    fn every_host_has_a_loopback_interface() {
-        let (name, driver) = ("lo".to_owned(), String::new());
-        let interface = Interface { name, index: 1, mtu: 65536, address: Default::default(), driver, queues: None };
-        let place = of_interface("alpha", &interface, Some(1)).unwrap();
-        assert_eq!((place.ipv4, place.core, place.mtu), (Some(Ipv4Addr::LOCALHOST), Some(1), Some(65536)));
-    }
-}

@@ -199,15 +199,6 @@ mod tests {
         let times = times.unwrap();
         assert!(times.len() > 1 && times[1..].iter().all(|time| *time >= BETWEEN), "{times:?}");
     }
-
-    #[test]
-    fn several_sizes_one_after_the_other() {
-        let all = fake::across(Faults::default(), |channel| {
-            Ok([measure(channel)?, measure_with(channel, 2, fake::TIMEOUTS)?])
-        });
-        assert!(all.unwrap().iter().all(|one| !one.round_trips.is_empty()));
-    }
-
     #[test]
     fn silence_is_an_error() {
         assert!(matches!(measure_with(&mut fake::alone(), 1, fake::SHORT_TIMEOUTS), Err(Error::Silent { .. })));

@@ -248,21 +248,6 @@ mod tests {
     use crate::stats::measured;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
-
-    #[test]
-    fn each_row_says_its_loss_where_frames_are_lost() {
-        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Driver::Am, 0, 1_000_000) };
-        let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], CORES).table();
-        let expected = "  driver  mode       framing  size    loss  user bytes  messages    frames  lost
-  am      veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am      veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am      veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-";
-        assert!(text.contains(expected), "{text}");
-        let text = Report::new(&[with(0, 0)], CORES).table();
-        assert!(!text.contains("loss"), "{text}");
-    }
-
     #[test]
     fn rounds_that_differ_too_much_are_said_to() {
         let table = |worst| {

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::stats::{Outcome, streamed};
+use crate::stats::streamed;
 
 const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 
@@ -62,29 +62,6 @@ fn a_message_counts_once_however_many_pieces_it_has() {
     let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
 }
-
-/// As `rate` counts them: the frames that were sent, not those that a single message takes.
-#[test]
-fn messages_in_bundles_are_more_than_their_frames() {
-    let mut all = all();
-    for one in all.iter_mut().filter(|one| one.driver == Driver::Am && one.layout.frames == 1) {
-        let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
-        (one.batching, counted.frames_each) = (Batching::Shared, 0.05);
-    }
-    let sweep = Sweep::new(&all, CORES);
-    let lines = sweep.json();
-    for line in &lines[..lines.len() - 1] {
-        let frames_each = line["frames_per_s"].as_f64().unwrap() / line["messages_per_s"].as_f64().unwrap();
-        let in_bundles = line["via"] == "am" && line["frames"] == 1;
-        let expected = if in_bundles { 0.05 } else { line["frames"].as_f64().unwrap() };
-        assert!((frames_each / expected - 1.0).abs() < 0.2, "medians of two rounds: {line}");
-        assert_eq!(line["bundles"], line["via"] == "am", "{line}");
-    }
-    assert!(sweep.table().contains("one way, am coalesced, counted"), "{}", sweep.table());
-    let svg = sweep.svg("").unwrap();
-    assert!(svg.contains("\nam coalesced: t0") && svg.contains("\nraw: t0"), "{svg}");
-}
-
 #[test]
 fn a_round_that_was_interrupted_gives_no_figures() {
     let mut all = all();

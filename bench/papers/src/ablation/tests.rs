@@ -32,23 +32,3 @@ fn a_line_for_each_row_from_the_bottom_up_and_the_ratios_last() {
     assert_eq!(summary["whole_over_hybrid_t0"], 1.2308, "1600 over 1300: {summary}");
     assert_eq!(summary["whole_over_hybrid_r_inf"], 0.8846, "2300 over 2600: {summary}");
 }
-
-#[test]
-fn rows_that_did_not_run_are_left_out() {
-    let some: Vec<Measured> = all().into_iter().filter(|one| IN_MEMORY.contains(&one.driver)).collect();
-    let ablation = Ablation::new(&some, CORES);
-    let lines = ablation.json();
-    assert_eq!(lines.len(), 4);
-    assert!(lines[3]["summary"]["whole_over_hybrid_t0"].is_null(), "{}", lines[3]);
-    assert!(!ablation.table().contains("hybrid\n") && !ablation.table().contains("times the t0"));
-}
-
-/// The far side of another build must not misread them.
-#[test]
-fn rows_travel_in_plans() {
-    for driver in layers(&Topology::Veth(1500)) {
-        let text = serde_json::to_string(&driver).unwrap();
-        assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver, "{text}");
-    }
-    assert_eq!(serde_json::to_string(&Driver::Row(Row::AllDma)).unwrap(), r#"{"row":"all_dma"}"#);
-}

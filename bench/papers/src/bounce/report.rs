@@ -135,19 +135,4 @@ mod tests {
         assert!((ratio - 1.75).abs() < 0.01, "{ratio}");
         assert!(bounced.table().contains("1.75 times as long as by the program (rounds: 1.50 to 2.00)"));
     }
-
-    #[test]
-    fn what_did_not_come_back_has_no_ratio() {
-        let bounced = Bounced { turns: vec![turn(0, By::Host, 5000)], rounds: 1, plan: plan() };
-        let last = bounced.json().pop().unwrap();
-        assert!(last["summary"]["host_over_program"].is_null(), "{last}");
-        assert!(!bounced.table().contains("times as long"));
-    }
-
-    #[test]
-    fn where_there_is_no_program_the_table_says_so() {
-        let turn = Turn { xdp: None, mode: "udp".to_owned(), ..turn(0, By::Host, 5000) };
-        let table = Bounced { turns: vec![turn], rounds: 1, plan: plan() }.table();
-        assert!(table.contains("no XDP program") && !table.contains("program  "), "{table}");
-    }
 }

@@ -218,19 +218,6 @@ mod tests {
     use am_measure::hosts::simulation::{PRICES, Simulation};
     use am_measure::plan::{DriverOptions, FramingArg};
     use am_measure::watch::Watch;
-
-    #[test]
-    fn every_host_sends_to_one_and_answers_one() {
-        for pattern in Pattern::ALL {
-            let mut targets: Vec<usize> = (0..16).map(|host| pattern.target(host, 16)).collect();
-            assert!(targets.iter().enumerate().all(|(host, target)| host != *target), "{pattern:?}");
-            targets.sort_unstable();
-            assert_eq!(targets, (0..16).collect::<Vec<_>>(), "{pattern:?}");
-        }
-        let crosses = |pattern: Pattern| (0..16).filter(|host| (pattern.target(*host, 16) < 8) != (*host < 8)).count();
-        assert_eq!([Pattern::Neighbor, Pattern::Shift, Pattern::Bisection].map(crosses), [0, 2, 16]);
-    }
-
     /// The shape of the paper's table: only the pattern across the middle suffers from a narrow middle.
     #[test]
     fn only_the_bisection_is_slower_behind_a_trunk() {

@@ -75,21 +75,3 @@ pub(super) fn clock_cost() -> u64 {
     let pairs: Vec<u64> = (0..READINGS).map(pair).collect();
     quantile(&pairs, 0.5).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_the_kernel_writes_them() {
-        assert_eq!(["32K", "1024K", "32M", "77"].map(parse), [32 << 10, 1 << 20, 32 << 20, 77].map(Some));
-        assert_eq!(["", "K", "much"].map(parse), [None; 3]);
-    }
-
-    #[test]
-    fn more_is_read_than_the_last_cache_holds() {
-        assert_eq!(Caches::with(32 << 20).evicting, 64 << 20);
-        assert_eq!(Caches::with(1 << 20).evicting, 8 << 20);
-        assert!(Caches::of(None).evicting >= Caches::of(None).last.min(EVICTING.1));
-    }
-}

@@ -227,23 +227,6 @@ mod tests {
         let all = one(DP, 5_000, 960).chain(one(Driver::Raw, 4_000, 1000)).chain(one(TCP, 20_000, 500));
         Table2 { all: all.collect(), cores: Cores { near: None, far: None }, mtu: Some(1500), wire: None }
     }
-
-    #[test]
-    fn shares_of_the_wire_stand_beside_the_bandwidth() {
-        let free = figures();
-        assert!(free.table().contains("  /raw, /copied, /bursts  "), "{}", free.table());
-        assert!(!free.table().contains("of rate") && free.json()[0]["of_rate"].is_null(), "{}", free.table());
-        let wired = Table2 { wire: "100mbit".parse().ok(), ..free };
-        let text = wired.table();
-        assert!(
-            text.contains("a wire of 100 Mb/s, 12.5 MB/s: full frames of MTU 1500 carry 12.2 MB/s of payload"),
-            "{text}"
-        );
-        assert_eq!(wired.json()[0]["mode"], json!("veth copy, bridge, tbf 100 Mb/s"));
-        // Of the rounds' 61,440 and 30,720 bytes a second the median.
-        assert_eq!((&wired.json()[0]["of_rate"], &wired.json()[0]["of_payload"]), (&json!(0.0037), &json!(0.0038)));
-    }
-
     #[test]
     fn ratios_are_taken_within_the_rounds() {
         let lines = figures().json();
