@@ -4,7 +4,8 @@ mod control;
 mod spin_wait;
 
 pub(crate) use control::{ControlMessage, Step};
-pub(crate) use spin_wait::{SpinWait, Timeouts};
+pub use spin_wait::SpinWait;
+pub(crate) use spin_wait::Timeouts;
 
 use crate::batching::Batching;
 use crate::error::Error;

@@ -30,6 +30,14 @@ pub fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
 
+/// All of these times.
+pub fn together<'a>(all: impl IntoIterator<Item = &'a RoundTrips>) -> RoundTrips {
+    let mut sum = round_trips();
+    // Cannot fail: all have the same bounds.
+    all.into_iter().for_each(|one| _ = sum.add(one));
+    sum
+}
+
 impl OpenDriver<'_> {
     /// The near side of one measurement.
     pub(crate) fn latency(&mut self, step: Step) -> Result<Latency, Error> {

@@ -8,7 +8,7 @@ use am_measure::chart::{self, Group};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
-use am_measure::spread::median;
+use am_measure::spread::{grouped, median_of};
 
 use super::{Order, Pattern, Point};
 
@@ -44,19 +44,9 @@ pub(super) struct Row {
 impl Permute {
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        for one in &self.points {
-            let key = (one.pattern, one.hosts, one.oversubscription);
-            if rows.iter().any(|row| (row.pattern, row.hosts, row.oversubscription) == key) {
-                continue;
-            }
-            let is = |point: &&Point| (point.pattern, point.hosts, point.oversubscription) == key;
-            let all: Vec<&Point> = self.points.iter().filter(is).collect();
-            let middle = |of: fn(&Point) -> f64| median(&all.iter().map(|point| of(point)).collect::<Vec<_>>());
-            let (aggregate, round_trip) = (middle(Point::aggregate), middle(|point| point.round_trip));
-            let (least, most) = (middle(|point| point.share(f64::min)), middle(|point| point.share(f64::max)));
-            let (Some(aggregate), Some(round_trip), Some(share)) = (aggregate, round_trip, least.zip(most)) else {
-                continue;
-            };
+        for all in grouped(&self.points, |point| (point.pattern, point.hosts, point.oversubscription)) {
+            let (one, aggregate) = (all[0], median_of(&all, Point::aggregate));
+            let round_trip = median_of(&all, |point| point.round_trip);
             let alone = rows.iter().find(|row| row.pattern == Pattern::Pair);
             let over =
                 |own: f64, of: fn(&Row) -> f64| alone.map(|pair| own / of(pair)).filter(|ratio| ratio.is_finite());
@@ -69,7 +59,7 @@ impl Permute {
                 mode: one.mode.clone(),
                 oversubscription: one.oversubscription,
                 aggregate,
-                share,
+                share: [f64::min, f64::max].map(|which| median_of(&all, |point| point.share(which))).into(),
                 round_trip,
                 retransmitted: all.iter().map(|point| point.retransmitted).sum(),
             });

@@ -29,13 +29,13 @@ pub(super) fn turn(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<(), Error> {
-    let (shared, evictor) = (&Shared::default(), &Evictor::new(caches));
+    let (shared, evictor) = (&Shared::new(watch), &Evictor::new(caches));
     let (near, far) = thread::scope(|scope| {
         let open = |side| open(sides, side, (round, order), shared, watch);
         let far = scope.spawn(move || {
             let served = sides.at(Side::Far, || {
                 pin(order.cores.far)?;
-                open(Side::Far).and_then(|mut vertex| serve(&mut vertex, shared, evictor, watch))
+                open(Side::Far).and_then(|mut vertex| serve(&mut vertex, shared, evictor))
             });
             shared.end();
             served
@@ -44,7 +44,7 @@ pub(super) fn turn(
             // This is the thread of the command if the sides have no hosts of their own.
             pin(order.cores.near)?;
             let mut vertex = open(Side::Near)?;
-            let near = Near { vertex: &mut vertex, shared, evictor, watch };
+            let near = Near { vertex: &mut vertex, shared, evictor };
             let measured = measure(part, near, progress);
             shared.end();
             measured
@@ -70,7 +70,7 @@ fn open(
     let (transport, _) = open::open(&sides.on(side, round), order.how, watch)?;
     let node = am::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
     let mut vertex = Vertex::open(node, side, NAMES)?;
-    shared.meet(&mut vertex, watch)?;
+    shared.meet(&mut vertex)?;
     Ok(vertex)
 }
 

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use am_measure::driver::Driver;
-use am_measure::loops::latency::{RoundTrips, round_trips};
+use am_measure::loops::latency::{RoundTrips, together};
 use am_measure::plan::Bench::{self, Bandwidth, Latency};
 use am_measure::report::columns::{Cell, Column, lines, metric, short, summed, table};
 use am_measure::report::words::{footer, range, rounds, times, xdp};
 use am_measure::spread::Spread;
-use am_measure::stats::{Measured, Outcome};
+use am_measure::stats::Measured;
 use am_measure::wire::WireRate;
 
 use super::{GATES, Gate, LINES, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
@@ -128,15 +128,9 @@ impl Table2 {
     fn rows(&self) -> Vec<Row<'_>> {
         let row = |&(driver, name, _): &super::Line| {
             let first = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next())?;
-            let mut together = round_trips();
-            for one in self.of(Latency, driver) {
-                if let Outcome::Latency(latency) = &one.outcome {
-                    // Cannot fail: both have the same bounds.
-                    let _ = together.add(&latency.round_trips);
-                }
-            }
+            let round_trips = together(self.of(Latency, driver).filter_map(Measured::round_trips));
             let bandwidth = Spread::of(self.by_round(Bandwidth, driver).into_iter().map(|(_, bytes)| bytes));
-            Some(Row { of: self, driver, name, first, round_trips: together, bandwidth })
+            Some(Row { of: self, driver, name, first, round_trips, bandwidth })
         };
         LINES.iter().filter_map(row).collect()
     }
