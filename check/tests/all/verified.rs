@@ -80,27 +80,6 @@ fn a_server_that_is_gone_for_good_is_a_failure() {
 }
 
 #[test]
-fn a_setting_that_makes_no_sense_is_named() {
-    for (setting, says) in [
-        ("seconds=x", "invalid value 'x' for '--seconds"),
-        ("step=0", "0 is not in 1.."),
-        ("together=-1", "invalid value '-1' for '--together"),
-        ("speed=1", "unexpected argument '--speed'"),
-        ("loss=51", "from 0 to 50"),
-        ("framing=round", "`framing=round`: "),
-    ] {
-        let (code, line) = said(verify(&["serve", "sim:9", setting]).output().unwrap());
-        assert!(code == Some(2) && line.contains(says), "{line}");
-    }
-}
-
-#[test]
-fn help_is_no_error() {
-    let (code, said) = said(verify(&["--help"]).output().unwrap());
-    assert!(code == Some(0) && said.trim_start().starts_with("verify both shm:trial"), "{said}");
-}
-
-#[test]
 fn a_result_that_could_not_be_written_is_a_failure() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = verify(&["both", "sim:1", "step=400"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
