@@ -286,27 +286,4 @@ mod tests {
         assert_eq!(plan(&[Raw], 2), [(0, Raw), (1, Raw)]);
         assert_eq!(plan(&[], 3), []);
     }
-
-    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
-        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
-    }
-
-    fn plan(drivers: &[Driver]) -> Plan {
-        let near = place(Some([10, 0, 0, 1]));
-        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
-    }
-    #[test]
-    fn what_cannot_is_refused_with_the_reason() {
-        let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {
-            Answer::Refused(why) => why,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(plan(&[Driver::Udp]).answer(Ok(place(None))), Answer::NoIp(String::new()));
-        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
-        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
-        assert!(refused(&older, place(None)).contains("run the same build"));
-        let first =
-            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 8"));
-    }
 }

@@ -260,27 +260,3 @@ pub(crate) fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, f
         Driver::Cacheline | Driver::Row(_) => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::FramingArg;
-
-    #[test]
-    fn the_largest_payload_is_known_before_a_driver_is_open() {
-        let side = |ipv4: Option<[u8; 4]>, mtu| {
-            let (name, ipv4, ipv6) = (String::new(), ipv4.map(Into::into), Some("fe80::1".parse().unwrap()));
-            SideInfo { name, address: [2; 6], ipv4, ipv6, mtu, ..SideInfo::default() }
-        };
-        let (four, six) = (side(Some([10, 0, 0, 1]), Some(3000)), side(None, Some(1500)));
-        let of = |driver, near: &SideInfo, far: &SideInfo| max_payload(driver, DriverOptions::default(), near, far);
-        assert_eq!(
-            [Driver::Am, Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &six)),
-            [1500, 1500, 1452].map(Some)
-        );
-        assert_eq!([Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &four)), [3000, 2972].map(Some));
-        assert_eq!(of(Driver::Raw, &side(None, None), &six), None);
-        let plain = DriverOptions { framing: FramingArg::Plain, ..DriverOptions::default() };
-        assert_eq!(max_payload(Driver::Am, plain, &four, &six), Some(1488));
-    }
-}

@@ -72,19 +72,6 @@ mod tests {
     use super::super::peer::PEERS;
     use super::super::rows::tests::{comparison, row};
     use super::*;
-
-    #[test]
-    fn each_peer_has_a_named_line_in_both_panels() {
-        let all = comparison(vec![row("am", &[1000.0]), row("udp", &[2000.0]), row("missing", &[])]);
-        let svg = all.svg().unwrap();
-        assert_eq!(colours(&svg).len(), 4, "{svg}");
-        assert!(svg.contains("\nveth pair of MTU 1500: TSO on, GSO on, GRO off\n"), "{svg}");
-        assert_eq!(["\nam\n", "\nudp\n", "missing"].map(|name| svg.matches(name).count()), [2, 2, 0], "{svg}");
-        assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-        let none = comparison(vec![row("missing", &[])]).svg().unwrap();
-        assert!(none.ends_with("</svg>\n") && !none.contains("NaN"), "{none}");
-    }
-
     /// Counted in the picture itself.
     #[test]
     fn of_all_peers_a_panel_has_six_to_eight_curves_each_of_its_own_colour() {

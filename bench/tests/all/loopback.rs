@@ -96,14 +96,6 @@ fn check_figures(summary: &serde_json::Value, driver: &str) {
     }
     assert_eq!(summary["fits"][driver]["rounds"], 2, "{summary}");
 }
-/// In `plain` framing a message of ours has less room than a bare frame.
-#[test]
-fn what_does_not_fit_one_driver_is_refused_before_another_is_measured() {
-    let output = run(&[&["latency", "--driver", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
-    assert!(text(&output.stderr).contains("1489 bytes do not fit one frame: am carries at most 1488"));
-}
-
 #[test]
 fn what_was_measured_before_the_end_is_not_thrown_away() {
     for form in [&["--json"][..], &[]] {

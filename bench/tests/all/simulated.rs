@@ -1,9 +1,6 @@
 //! am-bench on a simulated network. Needs no rights.
 
-use crate::common::{
-    ENDLESS, QUICK, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
-};
-use nix::sys::signal::Signal;
+use crate::common::{QUICK, check_latency, check_throughput, json, run, summary, text};
 
 const SIM: &[&str] = &["--hosts", "sim"];
 const MODE: &str = "simulated, rate=10G, delay=2us";
@@ -52,13 +49,4 @@ fn the_table_says_that_it_is_no_wire() {
     assert!(table.contains(MODE) && table.contains("not of a wire"), "{table}");
     let memory = text(&run(&[&["latency", "--hosts", "loopback"], QUICK]).stdout);
     assert!(!memory.contains("not of a wire"), "{memory}");
-}
-
-#[test]
-fn ctrl_c_ends_it() {
-    let near = start(&[&["latency", "--driver", "raw"], SIM, ENDLESS]);
-    eventually("two sides that work", || seconds_worked(near.pid()) > 0.3);
-    near.signal(Signal::SIGINT);
-    let (status, said) = near.end();
-    assert_eq!(status.code(), Some(130), "{said}");
 }

@@ -258,20 +258,4 @@ pub(super) mod tests {
             assert_eq!(near.receive(1).unwrap(), Arrived::default());
         }
     }
-
-    /// As with `--peer` on the machine of `--serve`.
-    #[test]
-    fn both_sides_may_have_one_address() {
-        let named = |name: &str| SideInfo { name: name.to_owned(), ..place([127, 34, 0, 9]) };
-        let (alpha, beta) = (named("alpha"), named("beta"));
-        let mut near = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).unwrap();
-        let mut far = Udp::open(Side::Far, "lo", 1500, (&beta, &alpha), "kernel".to_owned()).unwrap();
-        for channel in [&mut near, &mut far] {
-            channel.prepare(16).unwrap();
-        }
-        assert_eq!((near.send(2).unwrap(), far.receive(32).unwrap().messages), (2, 2));
-        assert_eq!((far.send(1).unwrap(), near.receive(32).unwrap().messages), (1, 1));
-        let error = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).map(drop).unwrap_err();
-        assert!(error.to_string().contains("127.34.0.9:34997 is in use") && error.exit_code() == 3, "{error}");
-    }
 }

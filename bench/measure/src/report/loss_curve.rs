@@ -37,25 +37,3 @@ fn name(all: &[Measured], size: usize) -> String {
     let whole = crate::spread::median(&whole.collect::<Vec<_>>()).unwrap_or(0.0);
     format!("messages of {}; 1.0 is {}B/s; bars: all rounds", bytes(size), metric(whole))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::Driver;
-    use crate::loss::Loss;
-    use crate::stats::measured;
-
-    #[test]
-    fn the_picture_has_a_dot_for_each_loss() {
-        let with =
-            |nth, loss, figure| Measured { loss: Loss(loss), ..measured(Bench::Bandwidth, nth, Driver::Am, 0, figure) };
-        let all = [with(0, 0, 1000), with(1, 10, 990), with(2, 1000, 900), with(3, 10_000, 300)];
-        let svg = loss_curve(&all, Bench::Bandwidth).unwrap();
-        assert_eq!((svg.matches("stroke-width=\"2\"").count(), svg.matches("<circle").count()), (2, 3), "{svg}");
-        assert!(svg.contains("0.01 %") && svg.contains("10 %") && svg.ends_with("</svg>\n"), "{svg}");
-        for some in [&all[..2], &all[..1], &[]] {
-            let svg = loss_curve(some, Bench::Bandwidth).unwrap();
-            assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-        }
-    }
-}

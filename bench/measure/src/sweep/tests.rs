@@ -38,22 +38,6 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
     assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
     assert!((sweep.ratio(Driver::Am, Driver::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
 }
-
-/// One of the two lacks a size, or has other batching.
-#[test]
-fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
-    let ratios = |all: &[Measured]| {
-        [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Driver::Am, Driver::Raw, &figure).is_some())
-    };
-    assert_eq!(ratios(&all()), [true, true]);
-    let without =
-        |size| all().into_iter().filter(|one| one.driver == Driver::Am || one.layout.size != size).collect::<Vec<_>>();
-    assert_eq!([ratios(&without(10)), ratios(&without(4000))], [[false, true], [true, false]]);
-    let mut shared = all();
-    shared.iter_mut().filter(|one| one.driver == Driver::Am).for_each(|one| one.batching = Batching::Shared);
-    assert_eq!(ratios(&shared), [false, false]);
-}
-
 #[test]
 fn a_message_counts_once_however_many_pieces_it_has() {
     let lines = Sweep::new(&all()[..14], CORES).json();
@@ -72,18 +56,4 @@ fn a_round_that_was_interrupted_gives_no_figures() {
     let sweep = Sweep::new(&all, CORES);
     assert!(summary(&sweep)["am_t0_ns"].is_null());
     assert!(sweep.table().contains('?'), "{}", sweep.table());
-}
-
-#[test]
-fn the_picture_has_every_curve_and_step() {
-    let svg = Sweep::new(&all(), CORES).svg("a < b & c").unwrap();
-    // A line each in the curve and in the box of names.
-    assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4, "{svg}");
-    for frames in ["1 frame", "2"] {
-        assert!(svg.contains(&format!("\n{frames}\n")), "{frames}: {svg}");
-    }
-    assert!(svg.contains("a &lt; b &amp; c") && svg.contains("n1/2") && svg.ends_with("</svg>\n"), "{svg}");
-    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-    let nothing = Sweep::new(&[], CORES).svg("").unwrap();
-    assert!(!nothing.contains("NaN"), "{nothing}");
 }

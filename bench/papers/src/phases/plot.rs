@@ -58,17 +58,3 @@ fn panel<'a>(title: String, curves: Vec<Curve>, corner: SeriesLabelPosition, lab
     let x = Horizontal("bytes", powers, &|size| format!("{size:.0}"));
     Panel::new(title, curves, Names::Box(corner), x, Vertical::Decades(label))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::report::tests::phases;
-
-    #[test]
-    fn there_is_a_panel_for_each_transport_and_one_for_copies() {
-        let svg = phases().svg().unwrap();
-        for word in ["over shm, shared memory", "send, warm", "receive, cold", "transfer", "memory to memory"] {
-            assert!(svg.contains(word), "{word}");
-        }
-        assert!(!svg.contains("NaN") && svg.ends_with("</svg>\n"));
-    }
-}
