@@ -41,15 +41,6 @@ impl Kind {
             Kind::MemoryToMemory => "memory to memory",
         }
     }
-
-    /// The name in JSON.
-    pub(super) const fn key(self) -> &'static str {
-        match self {
-            Kind::CacheToCache => "cache_to_cache",
-            Kind::CacheToMemory => "cache_to_memory",
-            Kind::MemoryToMemory => "memory_to_memory",
-        }
-    }
 }
 
 /// Bytes a second of each batch, by kind and size.

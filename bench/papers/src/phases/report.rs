@@ -77,7 +77,7 @@ fn message_columns<'a>() -> [Column<MessageRow<'a>>; 27] {
 
 const COPY_COLUMNS: &[Column<(Kind, usize, Vec<f64>)>] = &[
     ("", "part", |_| Cell::text("copy")),
-    ("", "kind", |(kind, ..)| Cell::text(kind.key())),
+    ("", "kind", |(kind, ..)| Cell::text(kind.name().replace(' ', "_"))),
     ("", "size", |(_, size, _)| Cell::Size(*size)),
     ("", "bytes_per_s.p50", |(.., rates)| rate(median(rates))),
     ("", "bytes_per_s.p1", |(.., rates)| rate(slowest(rates))),
