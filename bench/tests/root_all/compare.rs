@@ -274,9 +274,9 @@ fn a_peer_that_floods_or_does_not_say_its_version_is_ended() {
         ("mpirun.openmpi", FLOODS),
         ("mpicc.openmpi", VERSION),
         ("iperf3", MUTE),
-        ("ucx_perftest", "#!/nowhere/sh\n"),
+        ("fi_pingpong", "#!/nowhere/sh\n"),
     ]);
-    let peers = "sockperf-tcp,openmpi-shm,iperf3,ucx-tcp,udp";
+    let peers = "sockperf-tcp,openmpi-shm,iperf3,fi-tcp,udp";
     let arguments = ["compare", "--json", "--rounds", "1", "--peers", peers, "--limit", "60"];
     let output = with_programs(&strange, &[&arguments[..], &["--time", "0.02", "--size", "64"]].concat()).output();
     let lines = json(&output.unwrap());
@@ -284,7 +284,7 @@ fn a_peer_that_floods_or_does_not_say_its_version_is_ended() {
         ("sockperf-tcp", "printed more than 1 MiB"),
         ("openmpi-shm", "printed more than 1 MiB"),
         ("iperf3", "does not say its version"),
-        ("ucx-tcp", "ucx_perftest cannot be started: "),
+        ("fi-tcp", "fi_pingpong cannot be started: "),
     ] {
         let why = peer(&lines, name)["failures"][0].as_str().unwrap();
         assert!(why.contains(says), "{name}: {why}");
