@@ -43,11 +43,7 @@ impl std::str::FromStr for Size {
         if text == "full" {
             return Ok(Size::Full);
         }
-        let unit = [(['K', 'k'], 1 << 10), (['M', 'm'], 1 << 20)]
-            .into_iter()
-            .find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
-        let (digits, unit) = unit.unwrap_or((text, 1));
-        match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
+        match with_unit(text) {
             Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
                 Err("not a size: bytes, from 1 to 256M, as in 16, 64K or 1M, or `full` for what one frame holds"
@@ -55,6 +51,15 @@ impl std::str::FromStr for Size {
             }
         }
     }
+}
+
+/// Bytes, as in `16`, `64K` or `1M`.
+pub fn with_unit(text: &str) -> Option<usize> {
+    let unit = [(['K', 'k'], 1 << 10), (['M', 'm'], 1 << 20)]
+        .into_iter()
+        .find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
+    let (digits, unit) = unit.unwrap_or((text, 1));
+    digits.parse::<usize>().ok()?.checked_mul(unit)
 }
 
 /// How data messages lie in frames.

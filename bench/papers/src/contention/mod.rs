@@ -12,7 +12,7 @@ use am_measure::error::Error;
 use am_measure::hosts::{Arena, HostPlan, Span, Tally, Wait, check};
 use am_measure::options::usage;
 use am_measure::progress::Progress;
-use am_measure::spread::{Spread, median_of};
+use am_measure::spread::median_of;
 use am_measure::watch::Watch;
 
 use report::Contention;
@@ -304,12 +304,6 @@ impl Runs<'_> {
 impl Point {
     fn aggregate(&self) -> f64 {
         self.rates.iter().sum()
-    }
-
-    /// The rates of the clients over an equal share.
-    fn shares(&self) -> Option<Spread> {
-        let equal = self.aggregate() / self.clients as f64;
-        Spread::of(self.rates.iter().map(|rate| rate / equal))
     }
 }
 

@@ -8,7 +8,7 @@ use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, R
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, metric, nanoseconds, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
-use am_measure::spread::{Spread, grouped, median_of};
+use am_measure::spread::{grouped, median_of, shares};
 
 use super::{Flood, Flooded, Order, Point, Server, Totals};
 
@@ -256,7 +256,6 @@ impl Row {
     /// Medians of the points of all rounds.
     fn of(all: &[&Point]) -> Row {
         let &&Point { server, size, clients, .. } = &all[0];
-        let share = |of: fn(Spread) -> f64| median_of(all, |point| point.shares().map_or(1.0, of));
         let sum = |of: fn(&Totals) -> u64| all.iter().map(|point| of(&point.totals)).sum();
         Row {
             server,
@@ -264,7 +263,7 @@ impl Row {
             clients,
             aggregate: median_of(all, Point::aggregate),
             over_peak: None,
-            share: (share(|share| share.least), share(|share| share.most)),
+            share: (median_of(all, |point| shares(&point.rates).0), median_of(all, |point| shares(&point.rates).1)),
             round_trip: median_of(all, |point| point.round_trip),
             loaded: median_of(all, |point| point.loaded),
             totals: Totals {

@@ -8,7 +8,7 @@ use am_measure::chart::{self, Group};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
-use am_measure::spread::{grouped, median_of};
+use am_measure::spread::{grouped, median_of, shares};
 
 use super::{Order, Pattern, Point};
 
@@ -59,7 +59,10 @@ impl Permute {
                 mode: one.mode.clone(),
                 oversubscription: one.oversubscription,
                 aggregate,
-                share: [f64::min, f64::max].map(|which| median_of(&all, |point| point.share(which))).into(),
+                share: (
+                    median_of(&all, |point| shares(&point.rates).0),
+                    median_of(&all, |point| shares(&point.rates).1),
+                ),
                 round_trip,
                 retransmitted: all.iter().map(|point| point.retransmitted).sum(),
             });
@@ -120,11 +123,6 @@ impl Permute {
 impl Point {
     fn aggregate(&self) -> f64 {
         self.rates.iter().sum()
-    }
-
-    fn share(&self, which: fn(f64, f64) -> f64) -> f64 {
-        let mean = self.aggregate() / self.rates.len() as f64;
-        self.rates.iter().copied().reduce(which).map_or(1.0, |rate| rate / mean)
     }
 }
 
