@@ -59,13 +59,6 @@ fn dpdk_every_command_goes_over_memif() {
 fn dpdk_every_command_goes_over_virtio_user() {
     check_every_command("virtio-user", &ROWS);
 }
-
-#[test]
-fn dpdk_frames_are_called_what_they_are() {
-    let table = text(&run(&[&["latency", "--hosts", "memif"], QUICK]).stdout);
-    assert!(table.contains("times as long as bare frames"), "{table}");
-}
-
 /// Neither a process nor a file is left, whichever side ends in whatever way.
 #[test]
 fn dpdk_leaves_nothing() {

@@ -60,20 +60,3 @@ impl Mismatch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_equal_sizes_in_equal_batches_are_compared() {
-        let layout = |size| MessageLayout { size, pieces: 1, piece: size, frames: 1, full: false };
-        let of = |size, batching| (layout(size), batching);
-        assert_eq!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Bursts)), None);
-        let sizes = Mismatch::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
-        assert_eq!(sizes.words(), "messages of 64986 B beside 1448 B");
-        let batching = Mismatch::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
-        assert_eq!(batching.words(), "several messages a frame, compared with one message a frame, in bursts");
-        assert!(Mismatch::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
-    }
-}

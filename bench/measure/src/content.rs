@@ -154,21 +154,6 @@ mod tests {
             assert!(wrong(&mut content, messages) > 0, "message {first} of each {period}");
         }
     }
-
-    #[test]
-    fn messages_in_pieces_are_as_whole_ones() {
-        for cut in [1, 3, 60] {
-            let (mut content, mut arrived) = (Content::of(100), Arrived::default());
-            let bytes = content.bytes().to_vec();
-            bytes.chunks(cut).for_each(|piece| content.piece(piece));
-            content.end(&mut arrived);
-            bytes[..99].chunks(cut).for_each(|piece| content.piece(piece));
-            assert_eq!(content.missing(), 1);
-            content.end(&mut arrived);
-            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, control: None });
-        }
-    }
-
     #[test]
     fn padding_is_not_payload_and_a_frame_cut_to_the_shortest_is_no_padded_one() {
         let payload = |size, frame: usize| Content::of(size).payload(&vec![0; frame]).len();

@@ -141,15 +141,6 @@ mod tests {
     fn single(core: usize) -> Vec<usize> {
         vec![core]
     }
-
-    #[test]
-    fn the_last_two_unless_said() {
-        let choose = |asked| Cores::choose(asked, &[0, 1, 4, 5], single).unwrap();
-        assert_eq!(choose(CoresArg::Default), Cores { near: Some(4), far: Some(5) });
-        assert_eq!(choose(CoresArg::Two(1, 0)), Cores { near: Some(1), far: Some(0) });
-        assert_eq!(choose(CoresArg::None), Cores { near: None, far: None });
-    }
-
     #[test]
     fn the_two_halves_of_a_core_are_no_two_cores() {
         let pairs = |core: usize| vec![core & !1, core | 1];
@@ -170,11 +161,5 @@ mod tests {
         assert_eq!(own(CoresArg::None, Side::Far), None);
         let alone = Cores::choose(CoresArg::Default, &[3], single).unwrap();
         assert_eq!(alone, Cores { near: None, far: None }, "one core is left to the scheduler");
-    }
-
-    #[test]
-    fn a_core_that_is_not_there_is_refused() {
-        let error = Cores::choose(CoresArg::Two(0, 7), &[0, 1], single).unwrap_err();
-        assert_eq!(error.to_string(), "no core 7 for this process: it may use 0, 1");
     }
 }

@@ -158,18 +158,4 @@ mod tests {
         assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
         assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);
     }
-
-    #[test]
-    fn a_peer_that_is_missing_says_who_is_there_and_what_to_do() {
-        let text = |on: &str, other_nodes: &[&str]| {
-            let other_nodes = other_nodes.iter().map(|name| (*name).to_owned()).collect();
-            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), other_nodes }
-                .to_string()
-        };
-        assert!(text("udp:10.0.0.1:7000", &[]).contains("no other node was seen"));
-        assert!(text("udp:10.0.0.1:7000", &[]).contains("add `,peer=IP:PORT`"));
-        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the address that `peer=` gives"));
-        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("other nodes there: gamma, delta"));
-        assert!(text("xdp:eth1", &[]).ends_with("on one wire"));
-    }
 }

@@ -48,25 +48,3 @@ pub fn kernel() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().split('-').next().unwrap_or_default().to_owned()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn every_line_says_where_it_is_from() {
-        let mut lines =
-            [json!({"via": "am"}), json!({"via": "udp"}), json!({"row": "tcp", "mtu": 9000}), json!({"summary": {}})];
-        Origin::new("xdp", Some(1500)).stamp(&mut lines, SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_388_671));
-        let of = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
-        assert_eq!(lines[..3].iter().map(|line| of(line, "transport")).collect::<Vec<_>>(), ["xdp", "udp", "tcp"]);
-        assert_eq!((&lines[0]["mtu"], &lines[2]["mtu"]), (&json!(1500), &json!(9000)));
-        for line in lines[..3].iter().chain([&lines[3]["summary"]]) {
-            assert_eq!(of(line, "date"), "2026-11-22T23:04:31Z", "{line}");
-            assert_eq!(of(line, "version"), env!("CARGO_PKG_VERSION"), "{line}");
-            assert!(of(line, "kernel").starts_with(|first: char| first.is_ascii_digit()), "{line}");
-        }
-    }
-}

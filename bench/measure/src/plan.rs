@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use am_afxdp::Attach;
+use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -164,6 +165,11 @@ impl SideInfo {
         self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
     }
 
+    /// The payload of a frame that this side carries too.
+    pub(crate) fn carried(&self, frame: usize) -> usize {
+        self.carries((frame - ETHERNET_HEADER) as u32)
+    }
+
     pub(crate) fn link(&self) -> Address {
         Address(self.address)
     }
@@ -279,36 +285,5 @@ mod tests {
         assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);
         assert_eq!(plan(&[Raw], 2), [(0, Raw), (1, Raw)]);
         assert_eq!(plan(&[], 3), []);
-    }
-
-    fn place(ipv4: Option<[u8; 4]>) -> SideInfo {
-        SideInfo { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..SideInfo::default() }
-    }
-
-    fn plan(drivers: &[Driver]) -> Plan {
-        let near = place(Some([10, 0, 0, 1]));
-        Plan { version: VERSION, near, how: DriverOptions::default(), drivers: drivers.to_vec(), rounds: 1 }
-    }
-
-    #[test]
-    fn what_can_be_followed_is_accepted() {
-        let here = place(Some([10, 0, 0, 2]));
-        assert_eq!(plan(&[Driver::Am, Driver::Udp]).answer(Ok(here.clone())), Answer::Accepted(here));
-        assert_eq!(plan(&[Driver::Am, Driver::Raw]).answer(Ok(place(None))), Answer::Accepted(place(None)));
-    }
-
-    #[test]
-    fn what_cannot_is_refused_with_the_reason() {
-        let refused = |plan: &Plan, here| match plan.answer(Ok(here)) {
-            Answer::Refused(why) => why,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(plan(&[Driver::Udp]).answer(Ok(place(None))), Answer::NoIp(String::new()));
-        assert!(refused(&plan(&[]), place(None)).contains("names no driver"));
-        let older = Plan { version: 0, ..plan(&[Driver::Am]) };
-        assert!(refused(&older, place(None)).contains("run the same build"));
-        let first =
-            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 8"));
     }
 }

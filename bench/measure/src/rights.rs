@@ -58,36 +58,3 @@ fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capabilit
         grant: besides.map_or(String::new(), grant),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_named_with_the_line_that_grants_it() {
-        let error = missing(&AF_XDP, Some(Capability::CAP_IPC_LOCK), |c| c == Capability::CAP_NET_ADMIN).unwrap_err();
-        let text = error.to_string();
-        let start = "not permitted: missing CAP_NET_RAW to open AF_XDP sockets, CAP_BPF to load XDP programs\n";
-        assert!(text.starts_with(start), "{text}");
-        assert!(text.contains("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep /"), "{text}");
-        assert_eq!(error.exit_code(), 3);
-        assert!(missing(&AF_XDP, None, |_| true).is_ok());
-    }
-
-    /// `ip`, which sets up hosts, would not get the capabilities of this program's file.
-    #[test]
-    fn hosts_are_made_as_root() {
-        let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();
-        assert!(text.contains("sudo ") && !text.contains("setcap"), "{text}");
-    }
-
-    #[test]
-    fn each_is_needed_once_and_none_in_vain() {
-        let names =
-            |hosts, drivers: &[Driver]| needed(hosts, drivers).iter().map(|(right, _)| *right).collect::<Vec<_>>();
-        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
-        assert_eq!(names(true, &[Driver::Am, Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
-        assert_eq!(names(true, &[Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
-        assert_eq!(names(false, &[Driver::Udp]), []);
-    }
-}

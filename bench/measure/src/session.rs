@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use am_wire::Framing;
 
+use crate::batching::Batching;
 use crate::channel::{Channel, ChannelInfo, Step, Timeouts};
 use crate::cores::Cores;
 use crate::driver::Driver;
-use crate::drivers::single::Single;
 use crate::error::Error;
 use crate::loops::OpenDriver;
 use crate::loss::Loss;
@@ -159,9 +159,6 @@ pub(crate) fn run(setup: Setup<'_>, control: &mut dyn PlanChannel, link: &mut dy
     let (mut all, mut trace_error) = (Vec::with_capacity(order.count()), None);
     let end = plan.stages().try_for_each(|(round, driver)| {
         let mut channel = link.open(driver, &far, order.how, watch)?;
-        if order.singly.contains(&driver) {
-            channel = Box::new(Single(channel));
-        }
         mtu = mtu.or(u32::try_from(channel.info().layout.largest).ok());
         let stage = Stage { round, order, common, cpu_time: &|| control.cpu_time(), progress };
         let mut near = OpenDriver { channel: channel.as_mut(), driver, timeouts: Timeouts::default(), watch };
@@ -210,25 +207,26 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn run(&self, near: &mut OpenDriver<'_>, all: &mut Vec<Measured>) -> Result<(), Error> {
         let (round, driver) = (self.round, near.driver);
+        let singly = self.order.singly.contains(&driver);
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
             self.progress.say(&format!("{bench} by {driver}"));
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            let ChannelInfo { layout, segment, .. } = near.channel.info();
+            let &ChannelInfo { layout, segment, .. } = near.channel.info();
             if let Some(layout) = size.layout(driver, layout, segment)?.filter(|_| near.channel.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
                 let (begin, before) = (Instant::now(), (self.cpu_time)());
                 let outcome = match bench {
                     Bench::Latency | Bench::Volley => Outcome::Latency(near.latency(step)?),
                     Bench::LogP => Outcome::LogP(near.logp(step)?),
-                    _ => Outcome::Throughput(near.throughput(step)?),
+                    _ => Outcome::Throughput(near.throughput(step, singly)?),
                 };
                 let (took, cpu_time) = (begin.elapsed(), (self.cpu_time)().zip(before));
                 let cpu_time = cpu_time.and_then(|(after, before)| after.checked_sub(before));
                 let busy =
                     cpu_time.filter(|_| !took.is_zero()).map(|cpu_time| cpu_time.as_secs_f64() / took.as_secs_f64());
-                let ChannelInfo { mode, xdp, framing, batching, .. } = near.channel.info();
-                let (mode, batching) = (mode.to_owned(), batching.of(bench));
+                let ChannelInfo { mode, xdp, framing, batching, .. } = near.channel.info().clone();
+                let batching = if singly { Batching::Single } else { batching.of(bench) };
                 all.push(Measured {
                     round,
                     bench,
@@ -260,29 +258,5 @@ pub(crate) fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, f
         Driver::Udp => near.ip_towards(far).map(|(own, _)| FrameLayout::of_datagrams(mtu, own.is_ipv4()).largest),
         // These have their own limits.
         Driver::Cacheline | Driver::Row(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::FramingArg;
-
-    #[test]
-    fn the_largest_payload_is_known_before_a_driver_is_open() {
-        let side = |ipv4: Option<[u8; 4]>, mtu| {
-            let (name, ipv4, ipv6) = (String::new(), ipv4.map(Into::into), Some("fe80::1".parse().unwrap()));
-            SideInfo { name, address: [2; 6], ipv4, ipv6, mtu, ..SideInfo::default() }
-        };
-        let (four, six) = (side(Some([10, 0, 0, 1]), Some(3000)), side(None, Some(1500)));
-        let of = |driver, near: &SideInfo, far: &SideInfo| max_payload(driver, DriverOptions::default(), near, far);
-        assert_eq!(
-            [Driver::Am, Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &six)),
-            [1500, 1500, 1452].map(Some)
-        );
-        assert_eq!([Driver::Raw, Driver::Udp].map(|driver| of(driver, &four, &four)), [3000, 2972].map(Some));
-        assert_eq!(of(Driver::Raw, &side(None, None), &six), None);
-        let plain = DriverOptions { framing: FramingArg::Plain, ..DriverOptions::default() };
-        assert_eq!(max_payload(Driver::Am, plain, &four, &six), Some(1488));
     }
 }

@@ -43,11 +43,7 @@ impl std::str::FromStr for Size {
         if text == "full" {
             return Ok(Size::Full);
         }
-        let unit = [(['K', 'k'], 1 << 10), (['M', 'm'], 1 << 20)]
-            .into_iter()
-            .find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
-        let (digits, unit) = unit.unwrap_or((text, 1));
-        match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
+        match with_unit(text) {
             Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
                 Err("not a size: bytes, from 1 to 256M, as in 16, 64K or 1M, or `full` for what one frame holds"
@@ -55,6 +51,15 @@ impl std::str::FromStr for Size {
             }
         }
     }
+}
+
+/// Bytes, as in `16`, `64K` or `1M`.
+pub fn with_unit(text: &str) -> Option<usize> {
+    let unit = [(['K', 'k'], 1 << 10), (['M', 'm'], 1 << 20)]
+        .into_iter()
+        .find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
+    let (digits, unit) = unit.unwrap_or((text, 1));
+    digits.parse::<usize>().ok()?.checked_mul(unit)
 }
 
 /// How data messages lie in frames.
@@ -207,23 +212,6 @@ mod tests {
             assert!(size.piece <= 1500, "{size:?}");
         }
     }
-
-    #[test]
-    fn what_is_to_stay_whole_is_left_out_where_it_cannot() {
-        assert_eq!(
-            layout(Size::Whole(1500)),
-            Some(MessageLayout { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false })
-        );
-        assert_eq!(layout(Size::Whole(1501)), None);
-    }
-
-    #[test]
-    fn a_sweep_ends_at_64_kib() {
-        assert_eq!(layout(Size::Filling(44, 0)), None);
-        let sizes: Vec<usize> = swept().into_iter().filter_map(layout).map(|layout| layout.size).collect();
-        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MAX_SWEPT_SIZE)));
-    }
-
     #[test]
     fn fragments_as_ip_makes_them() {
         for (ipv4, largest, two, most) in [(true, 1472, 2952, 65_507), (false, 1452, 2888, 65_527)] {
@@ -231,11 +219,5 @@ mod tests {
             assert_eq!((layout.filling(1), layout.filling(2), layout.most), (largest, two, most));
             assert_eq!([largest, largest + 1, two, two + 1].map(|size| layout.frames(size)), [1, 2, 2, 3]);
         }
-    }
-
-    #[test]
-    fn a_long_mtu_holds_the_longest_datagram() {
-        let layout = FrameLayout::of_datagrams(65_535, true);
-        assert_eq!((layout.largest, layout.frames(layout.most)), (65_507, 1));
     }
 }

@@ -40,6 +40,29 @@ pub fn median(of: &[f64]) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
+/// The smallest and the largest of these over their mean; 1 of nothing.
+pub fn shares(all: &[f64]) -> (f64, f64) {
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    Spread::of(all.iter().map(|one| one / mean)).map_or((1.0, 1.0), |spread| (spread.least, spread.most))
+}
+
+/// The median of a figure of these.
+pub fn median_of<T>(all: &[&T], figure: impl Fn(&T) -> f64) -> f64 {
+    median(&all.iter().map(|one| figure(one)).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// All with one key together, in the order of the first of each.
+pub fn grouped<T, K: PartialEq>(all: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = Vec::new();
+    for one in all {
+        match groups.iter_mut().find(|group| key(group[0]) == key(one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
 /// The sample that this share of the others is below; `None` of nothing.
 pub fn quantile(samples: &[u64], share: f64) -> Option<u64> {
     let mut sorted = samples.to_vec();

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::batching::{Batching, Mismatch};
 use crate::driver::Driver;
-use crate::loops::latency::{Latency, RoundTrips, round_trips};
+use crate::loops::latency::{Latency, RoundTrips, round_trips, together};
 use crate::loops::logp::LogP;
 use crate::loops::throughput::Throughput;
 use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::size::MessageLayout;
-use crate::spread::{Spread, median};
+use crate::spread::{Spread, grouped, median_of};
 
 /// One measurement.
 #[derive(Clone, Debug)]
@@ -85,6 +85,11 @@ impl Measured {
         Some(Rates { messages, frames, bytes: self.bytes(counted) })
     }
 
+    /// The round trips; `None` of amounts a second.
+    pub fn round_trips(&self) -> Option<&RoundTrips> {
+        if let Outcome::Latency(latency) = &self.outcome { Some(&latency.round_trips) } else { None }
+    }
+
     /// Messages that never arrived.
     pub fn lost(&self) -> u64 {
         match &self.outcome {
@@ -126,19 +131,17 @@ pub struct Rates {
 }
 
 /// The rows: by bench, by size, and drivers in the order of the first round.
-pub(crate) fn rows(all: &[Measured]) -> Vec<Row<'_>> {
-    let key = |one: &Measured| (one.bench.code(), one.nth_size, one.driver);
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for first in all {
-        if rows.iter().any(|row| key(row.first) == key(first)) {
-            continue;
-        }
-        let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
-        let by_round = rounds.iter().map(|one| one.figure()).collect();
-        let lost = rounds.iter().map(|one| one.lost()).sum();
-        let loss = all.iter().any(|one| one.loss > Loss::NONE).then_some(first.loss);
-        rows.push(Row { first, figures: Figures::of(&rounds), by_round, lost, loss });
-    }
+pub(crate) fn rows<'a>(all: &'a [Measured]) -> Vec<Row<'a>> {
+    let has_losses = all.iter().any(|one| one.loss > Loss::NONE);
+    let row = |rounds: Vec<&'a Measured>| Row {
+        first: rounds[0],
+        figures: Figures::of(&rounds),
+        by_round: rounds.iter().map(|one| one.figure()).collect(),
+        lost: rounds.iter().map(|one| one.lost()).sum(),
+        loss: has_losses.then_some(rounds[0].loss),
+    };
+    let groups = grouped(all, |one| (one.bench, one.nth_size, one.driver));
+    let mut rows: Vec<Row<'_>> = groups.into_iter().map(row).collect();
     rows.sort_by_key(|row| (row.first.bench.code(), row.first.nth_size));
     rows
 }
@@ -146,19 +149,12 @@ pub(crate) fn rows(all: &[Measured]) -> Vec<Row<'_>> {
 impl Figures {
     fn of(rounds: &[&Measured]) -> Figures {
         let all: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
-        let of = |rate: fn(&Rates) -> f64| median(&all.iter().map(rate).collect::<Vec<_>>());
-        let rates = (of(|rates| rates.messages), of(|rates| rates.frames), of(|rates| rates.bytes));
-        if let (Some(messages), Some(frames), Some(bytes)) = rates {
-            return Figures::Rates(Rates { messages, frames, bytes });
+        if all.is_empty() {
+            return Figures::RoundTrips(together(rounds.iter().filter_map(|one| one.round_trips())));
         }
-        let mut together = round_trips();
-        for one in rounds {
-            if let Outcome::Latency(latency) = &one.outcome {
-                // Cannot fail: both have the same bounds.
-                let _ = together.add(&latency.round_trips);
-            }
-        }
-        Figures::RoundTrips(together)
+        let of = |rate: fn(&Rates) -> f64| median_of(&all.iter().collect::<Vec<_>>(), rate);
+        let (messages, frames, bytes) = (of(|rates| rates.messages), of(|rates| rates.frames), of(|rates| rates.bytes));
+        Figures::Rates(Rates { messages, frames, bytes })
     }
 }
 
@@ -217,19 +213,16 @@ pub(crate) struct Retained {
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
 pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
-    let mut retained: Vec<Retained> = Vec::new();
-    for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
+    let one_of_each = grouped(all, |one| (one.bench, one.driver, one.layout.size, one.loss));
+    let lossy = one_of_each.iter().map(|group| group[0]).filter(|one| one.bench == bench && one.loss > Loss::NONE);
+    let share = |one: &Measured| {
         let (driver, size, loss) = (one.driver, one.layout.size, one.loss);
-        if retained.iter().any(|other| (other.driver, other.size, other.loss) == (driver, size, loss)) {
-            continue;
-        }
         let is =
             |one: &Measured, loss| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
-        if let Some(share) = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE)) {
-            retained.push(Retained { driver, size, loss, share });
-        }
-    }
-    retained
+        let share = ratio(all, |one| is(one, loss), |one| is(one, Loss::NONE))?;
+        Some(Retained { driver, size, loss, share })
+    };
+    lossy.filter_map(share).collect()
 }
 
 /// The rounds' ratios of two figures.
@@ -275,19 +268,6 @@ pub fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_is_taken_within_a_round_and_by_driver() {
-        let with = |loss, nth, round, figure| Measured {
-            loss: Loss(loss),
-            ..measured(Bench::Bandwidth, nth, Driver::Am, round, figure)
-        };
-        let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
-        let retained = retained(&all, Bench::Bandwidth);
-        assert_eq!(retained.len(), 1);
-        assert!((retained[0].share.median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
-    }
-
     #[test]
     fn ratios_are_taken_within_a_round() {
         // The machine is ten times slower in the second round, and the ratio stays.
@@ -327,18 +307,6 @@ mod tests {
             assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
-
-    #[test]
-    fn a_round_that_one_driver_missed_is_left_out() {
-        let all = [
-            measured(Bench::Rate, 0, Driver::Am, 0, 50),
-            measured(Bench::Rate, 0, Driver::Raw, 0, 100),
-            measured(Bench::Rate, 0, Driver::Am, 1, 500),
-        ];
-        assert_eq!(compare(&all, Bench::Rate, 0).0[0].ratio, Spread { median: 0.5, least: 0.5, most: 0.5 });
-        assert_eq!(compare(&all, Bench::Rate, 1).0, []);
-    }
-
     #[test]
     fn rows_are_medians_of_rates_and_all_round_trips_together() {
         let mut all: Vec<Measured> =

@@ -39,18 +39,12 @@ pub enum HostsArg {
 
 impl HostsArg {
     /// Hosts or processes of their own.
-    pub const APART: &[HostsArg] =
-        &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm, HostsArg::Memif, HostsArg::VirtioUser];
+    pub const APART: &[HostsArg] = HostsArg::WITH_SIM.split_at(6).0;
     /// The same, and a simulated network.
-    pub const WITH_SIM: &[HostsArg] = &[
-        HostsArg::Veth,
-        HostsArg::Udp,
-        HostsArg::Tcp,
-        HostsArg::Shm,
-        HostsArg::Memif,
-        HostsArg::VirtioUser,
-        HostsArg::Sim,
-    ];
+    pub const WITH_SIM: &[HostsArg] = {
+        use HostsArg::{Memif, Shm, Sim, Tcp, Udp, Veth, VirtioUser};
+        &[Veth, Udp, Tcp, Shm, Memif, VirtioUser, Sim]
+    };
     /// Where many hosts run.
     pub const MANY: &[HostsArg] = &[HostsArg::Veth, HostsArg::Sim];
 

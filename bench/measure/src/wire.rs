@@ -71,10 +71,4 @@ mod tests {
             ["2.5 Gb/s", "100 Mb/s"]
         );
     }
-
-    /// Of 1538 bytes on the wire 1500 are payload.
-    #[test]
-    fn the_most_payload_of_ethernet() {
-        assert_eq!(WireRate(100_000_000).max_payload_per_s(1500).round(), 12_191_157.0);
-    }
 }

@@ -19,6 +19,7 @@ use am_measure::plan::{DriverOptions, FramingArg};
 use am_measure::progress::Progress;
 use am_measure::report::columns::{Cell, Column, lines, table};
 use am_measure::report::words::SIMULATED;
+use am_measure::spread::shares;
 use am_measure::values;
 use am_measure::watch::Watch;
 
@@ -129,13 +130,10 @@ impl Scale {
             progress.done();
             let clients = &tallies[members..];
             let rates: Vec<f64> = clients.iter().map(Tally::rate).collect();
-            let aggregate: f64 = rates.iter().sum();
-            let equal = aggregate / CLIENTS as f64;
-            let over = |of: fn(f64, f64) -> f64| rates.iter().map(|its| its / equal).reduce(of).unwrap_or(1.0);
             points.push(Point {
                 members,
-                aggregate,
-                share: (over(f64::min), over(f64::max)),
+                aggregate: rates.iter().sum(),
+                share: shares(&rates),
                 round_trip: clients.iter().map(|tally| tally.round_trips.mean()).sum::<f64>() / CLIENTS as f64,
             });
         }

@@ -231,27 +231,4 @@ bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
             }
         }
     }
-
-    #[test]
-    fn lines_that_make_no_sense_are_an_error() {
-        let of = |text: &str| {
-            let output = run(Command::new("printf").arg(text), &[], VERSION_TIMEOUT, &Watch::default()).unwrap();
-            lines(&output).map(|lines| lines.len())
-        };
-        assert_eq!(of("a launcher says something\\n{\"size\":8,\"p50\":1}\\n"), Ok(1));
-        for text in ["", "{", "{\"size\":8,\"p50\":-1}", "{\"size\":8,\"p50\":nan}", "{\"size\":8,\"p51\":1}"] {
-            assert!(of(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn sockperf_takes_three_sizes() {
-        let of = |sizes| {
-            let lines = read_sizes("sockperf.sh tcp", "Message Rate is 7\n", sizes);
-            lines.map(|lines| figures(lines, "").all.iter().step_by(2).map(|one| one.size).collect::<Vec<_>>())
-        };
-        assert_eq!(of("8 64 512 4096 32768 1048576"), Ok(vec![64, 4096, 32_768]));
-        assert_eq!(of("64"), Ok(vec![64]));
-        assert_eq!(of("8 1048576"), Err("no size within its limits, 14 to 65,507 bytes".to_owned()));
-    }
 }

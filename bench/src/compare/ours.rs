@@ -153,7 +153,7 @@ fn figures(all: &[Measured]) -> Turn {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::tests::comparison;
+
     use super::*;
     use am_measure::stats::measured;
 
@@ -167,25 +167,5 @@ mod tests {
         assert!((turn.all[0].p50.unwrap() - 7_000.0).abs() < 10.0, "{turn:?}");
         assert_eq!((turn.all[1].messages, turn.all[1].cpu), (Some(100_000.0), Some(20_000.0)));
         assert_eq!(turn.mode, "veth copy");
-    }
-
-    #[test]
-    fn what_the_far_side_said_is_a_reason() {
-        let said = "libxdp: no\nam-bench: `dpdk:x`: too long\n";
-        assert_eq!(with_reasons("it failed".to_owned(), said), "it failed; `dpdk:x`: too long");
-    }
-
-    #[test]
-    fn an_order_and_a_turn_come_through() {
-        let settings = comparison(vec![]).settings;
-        let order: TurnOrder = ("am".to_owned(), settings, ["a".to_owned(), "b".to_owned()]);
-        let back: TurnOrder = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
-        assert_eq!((back.0, back.1.sizes, back.1.cores), (order.0, order.1.sizes, order.1.cores));
-        let turn = Turn {
-            mode: "memif".to_owned(),
-            all: vec![Figures { size: 8, p50: Some(0.1), mean: Some(2.5), lost: 3, ..Figures::default() }],
-        };
-        let said: Result<Turn, String> = Ok(turn);
-        assert_eq!(serde_json::from_str::<Result<Turn, String>>(&serde_json::to_string(&said).unwrap()).unwrap(), said);
     }
 }

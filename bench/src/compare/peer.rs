@@ -335,30 +335,4 @@ mod tests {
         let error = chosen(&["iperf3".to_owned()], Some(LocalTransport::Udp)).err().unwrap().to_string();
         assert!(error.starts_with("no peer `iperf3` over udp: there are am-udp, "), "{error}");
     }
-
-    #[test]
-    fn names_are_one_of_a_kind() {
-        let mut names = names(&[], None);
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), PEERS.len());
-    }
-
-    #[test]
-    fn each_side_knows_the_other() {
-        let names = |wire: Wire, mtu| wire.ends(mtu).unwrap().names.clone();
-        let [near, far] = names(UDP, 65_000);
-        assert_eq!(near, "udp:10.77.0.1:34997,connect=10.77.0.2:34997,frame=64972");
-        assert_eq!(far, "udp:10.77.0.2:34997,connect=10.77.0.1:34997,frame=64972");
-        let [here, there] = names(SHM, 65_000);
-        assert_eq!(here, there);
-        assert_eq!((&names(XDP, 1500)[1][..], UDP.most(1500)), ("xdp:am0", 1458));
-        // DPDK carries what it can and the cable does.
-        for (mtu, carried) in [(576, 576), (1500, 1500), (65_000, 1500)] {
-            let [name, _] = names(AF_PACKET, mtu);
-            assert_eq!(name, format!("dpdk:net_af_packet0,iface=am0,am.mtu={carried}"));
-            assert_eq!(AF_PACKET.mtu(mtu), Some(carried));
-        }
-        assert_eq!(MEMIF.mtu(65_000), Some(1500));
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::report::{CURVES, in_few, rate};
 use super::rows::{Comparison, Row, Turn};
-use am_measure::chart::{self, COLOURS, Curve, Names, Panel};
+use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, Vertical};
 use am_measure::error::Error;
 use am_measure::report::columns::Cell;
 
@@ -53,16 +53,15 @@ impl Comparison {
     fn curves(&self, rows: &[&Row], figure: fn(&Turn, usize) -> Option<f64>) -> Vec<Curve> {
         let point = |row: &Row, size: usize| Some((size as f64, row.spread(|turn| figure(turn, size))?.median));
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
-            let points = self.settings.sizes.iter().filter_map(|size| point(row, *size)).collect();
-            Curve::line(row.peer.name, colour, points)
+            Curve::line(row.peer.name, colour, self.settings.sizes.iter().filter_map(|size| point(row, *size)))
         });
         curves.collect()
     }
 
-    fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: &'a dyn Fn(f64) -> String) -> Panel<'a> {
+    fn panel<'a>(&self, title: String, curves: Vec<Curve>, label: Label<'a>) -> Panel<'a> {
         let sizes = self.settings.sizes.iter().map(|size| *size as f64).collect();
         let size = &|size: f64| in_few(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M");
-        Panel::by_size(title, curves, Names::AtEnds, sizes, size, label)
+        Panel::new(title, curves, Names::AtEnds, Horizontal("bytes", sizes, size), Vertical::Decades(label))
     }
 }
 
@@ -73,19 +72,6 @@ mod tests {
     use super::super::peer::PEERS;
     use super::super::rows::tests::{comparison, row};
     use super::*;
-
-    #[test]
-    fn each_peer_has_a_named_line_in_both_panels() {
-        let all = comparison(vec![row("am", &[1000.0]), row("udp", &[2000.0]), row("missing", &[])]);
-        let svg = all.svg().unwrap();
-        assert_eq!(colours(&svg).len(), 4, "{svg}");
-        assert!(svg.contains("\nveth pair of MTU 1500: TSO on, GSO on, GRO off\n"), "{svg}");
-        assert_eq!(["\nam\n", "\nudp\n", "missing"].map(|name| svg.matches(name).count()), [2, 2, 0], "{svg}");
-        assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-        let none = comparison(vec![row("missing", &[])]).svg().unwrap();
-        assert!(none.ends_with("</svg>\n") && !none.contains("NaN"), "{none}");
-    }
-
     /// Counted in the picture itself.
     #[test]
     fn of_all_peers_a_panel_has_six_to_eight_curves_each_of_its_own_colour() {
@@ -112,17 +98,6 @@ mod tests {
         let curves = svg.lines().filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""));
         curves.filter_map(|line| line.split('"').find(|part| part.starts_with('#'))).collect()
     }
-
-    #[test]
-    fn few_peers_are_in_one_plot() {
-        let of = |names: &[&'static str]| comparison(names.iter().map(|name| row(name, &[1000.0])).collect());
-        assert_eq!(of(&["am", "tcp", "ucx-tcp"]).plots().len(), 1);
-        let nine = ["am", "am-bundles", "raw", "udp", "tcp", "ucx-tcp", "fi-tcp", "am-shm", "ucx-shm"];
-        let all = of(&nine);
-        let sizes: Vec<usize> = all.plots().iter().map(|(_, rows)| rows.len()).collect();
-        assert_eq!(sizes, [4, 1, 1, 3, 2], "those without a row are left out");
-    }
-
     #[test]
     fn every_peer_is_in_a_plot() {
         let is_drawn = |name| FAMILIES.iter().any(|(_, members)| members.split(' ').any(|other| other == name));

@@ -237,23 +237,4 @@ mod tests {
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.lines().filter(|line| words(line) == "peer 8 B 64 B 4 KiB").count(), 2, "{text}");
     }
-
-    #[test]
-    fn sizes_in_few_characters() {
-        assert_eq!([8, 1000, 4096, 1 << 20].map(in_few), ["8 B", "1000 B", "4 KiB", "1 MiB"]);
-    }
-
-    #[test]
-    fn everything_by_size_and_round_and_ratios_in_the_end() {
-        let all = comparison(vec![row("am", &[1000.0, 1100.0]), row("udp", &[2000.0, 2200.0])]);
-        let lines = all.json();
-        let udp = &lines[1];
-        assert_eq!((&udp["peer"], &udp["size"], &udp["p50_ns"]["median"]), (&json!("udp"), &json!(64), &json!(4264.0)));
-        assert_eq!(udp["one_way"][2]["p50_ns"]["by_round"], json!([8096.0, 8496.0]));
-        assert_eq!(udp["one_way"][2].get("p99_ns"), None, "what is not known is not there");
-        assert_eq!((&udp["p99_ns"], &udp["stream"][0]["lost"]["median"]), (&Value::Null, &json!(0.0)));
-        assert_eq!(lines[2]["summary"]["offload"], json!({"tso": true, "gso": true, "gro": false}));
-        let over = &lines[2]["summary"]["over_am"];
-        assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["bytes"] == json!(1.0), "{over}");
-    }
 }

@@ -253,15 +253,6 @@ pub(super) mod tests {
             offload: Some(Offload { tso: true, gso: true, gro: false }),
         }
     }
-
-    #[test]
-    fn rounds_are_a_median_and_how_far_they_lie_apart() {
-        let spread = Spread::of([90.0, 100.0, 130.0, f64::NAN]).unwrap();
-        assert_eq!((spread.median, spread.least, spread.most), (100.0, 90.0, 130.0));
-        assert!((spread.per_cent() - 20.0).abs() < 1e-9);
-        assert_eq!(Spread::of([]), None);
-    }
-
     #[test]
     fn half_of_the_peak_is_read_off_the_curve() {
         // A message takes 1000 + size, so the peak is 4096/5096 bytes a nanosecond, and half of it is reached at
@@ -306,14 +297,5 @@ pub(super) mod tests {
         }
         all.settings.sizes = vec![8, 64, MIN_MANY_FRAMES];
         assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);
-    }
-
-    #[test]
-    fn what_fails_says_why() {
-        let mut failing = row("udp", &[]);
-        assert_eq!(failing.mode(), "not measured");
-        failing.take(1, Err(Error::NoIp(String::new())));
-        assert_eq!(failing.mode(), "failed");
-        assert!(failing.reasons()[0].starts_with("round 2: the two interfaces"), "{failing:?}");
     }
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, Framing, HandlerId, Idle, Node, NodeWaker};
 use clap::Args;
 
+use am_measure::drivers::am::facility;
 use am_measure::error::Error;
 use am_measure::options::{Print, RoundsOption};
 use am_measure::origin::Origin;
@@ -177,12 +178,11 @@ fn kernel_udp<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> io::R
 }
 
 fn node(name: &str, on: &str) -> Result<Node, Error> {
-    let node = Node::builder(name).framing(Framing::Plain).idle(Idle::sleeping()).open(on);
-    node.map_err(|error| Error::Facility(error.to_string()))
+    Node::builder(name).framing(Framing::Plain).idle(Idle::sleeping()).open(on).map_err(facility)
 }
 
 fn endpoint<S>(node: &Node) -> Result<Endpoint<S>, Error> {
-    node.endpoint("main").map_err(|error| Error::Facility(error.to_string()))
+    node.endpoint("main").map_err(facility)
 }
 
 /// What was opened; an error goes to the thread that waits for it.
@@ -234,12 +234,12 @@ fn messages<'scope>(
     let address = told.recv().unwrap_or(Err(Error::GivenUp))?;
     let node = node("wakes", near)?;
     if address.starts_with("udp:") {
-        node.add_peer_address(&address).map_err(|error| Error::Facility(error.to_string()))?;
+        node.add_peer_address(&address).map_err(facility)?;
     }
     let mut endpoint = endpoint::<()>(&node)?;
     let start = Instant::now();
     let to = loop {
-        let to = endpoint.connect("sleeps", "main").map_err(|error| Error::Facility(error.to_string()))?;
+        let to = endpoint.connect("sleeps", "main").map_err(facility)?;
         match endpoint.wait_open(&mut (), to, LIMIT) {
             Ok(()) => break to,
             Err(why) if start.elapsed() > LIMIT => return Err(Error::Facility(format!("{near}: {why}"))),

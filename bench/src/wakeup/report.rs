@@ -79,23 +79,3 @@ impl Wakeups {
         text + &footer(&measured, Cores { near: None, far: None }, None, false)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn wakeups(times: [u64; WAYS.len()]) -> Wakeups {
-        Wakeups { samples: times.map(|time| vec![(0..SAMPLES as u64).map(|at| time + at).collect(); 3]) }
-    }
-
-    #[test]
-    fn each_way_is_compared_with_its_own() {
-        let lines = wakeups([10_000, 20_000, 5_000, 8_000, 16_000]).json();
-        let ratios: Vec<_> = lines.iter().map(|line| line["ratio"]["p50"].as_f64().map(f64::round)).collect();
-        assert_eq!(ratios, [None, Some(2.0), Some(1.0), None, Some(2.0)]);
-        assert_eq!((&lines[1]["to"], &lines[0]["to"]), (&json!(WAYS[0].0), &Value::Null));
-        assert_eq!(lines[0]["wakeup_ns"], json!({ "p50": 10_050, "p99": 10_099 }));
-    }
-}

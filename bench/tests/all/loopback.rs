@@ -5,8 +5,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use crate::common::{
-    ENDLESS, QUICK, am_bench, catches, check_latency, check_throughput, eventually, json, run, seconds_worked, start,
-    summary, text,
+    QUICK, am_bench, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
 };
 use nix::sys::signal::Signal;
 
@@ -71,24 +70,6 @@ fn a_sweep_has_a_curve_and_three_figures_for_each_driver() {
     let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.starts_with("<svg ") && svg.matches("stroke-width=\"2\"").count() == 4, "{svg}");
 }
-
-/// As many bytes arrive as were put, whatever carries them.
-#[test]
-fn bulk_transfers_stand_beside_frames_that_hold_as_much() {
-    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K,1M", "--json"], MEMORY, QUICK]));
-    let rows: Vec<_> = lines[..4].iter().map(|line| (line["via"].as_str().unwrap(), line["size"].as_u64())).collect();
-    assert_eq!(rows, [("am", Some(65_536)), ("raw", Some(65_536)), ("am", Some(1 << 20)), ("raw", Some(1 << 20))]);
-    for line in &lines[..4] {
-        let [messages, frames, bytes] =
-            ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
-        assert!(bytes > 0 && frames >= messages && (frames + 1) * 1500 >= bytes, "{line}");
-        assert_eq!((&line["bench"], &line["lost"]), (&"bulk".into(), &0.into()), "{line}");
-    }
-    let summary = summary(&lines);
-    assert!(summary["am_over_raw"].as_f64().unwrap() > 0.0, "{summary}");
-    assert_eq!(summary["sizes"][1]["size"], 1 << 20, "{summary}");
-}
-
 #[test]
 fn what_is_kept_where_frames_are_lost() {
     let directory = tempfile::tempdir().unwrap();
@@ -115,46 +96,6 @@ fn check_figures(summary: &serde_json::Value, driver: &str) {
     }
     assert_eq!(summary["fits"][driver]["rounds"], 2, "{summary}");
 }
-
-#[test]
-fn layers_that_need_no_interface_go_in_memory() {
-    let lines = json(&run(&[&["ablation", "--json"], MEMORY, MOMENT]));
-    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
-    assert_eq!(rows, ["buffers", "interpreted", "whole"]);
-    for line in &lines[..3] {
-        assert_eq!(line["curve"].as_array().unwrap().len(), 11, "{line}");
-        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
-    }
-}
-
-#[test]
-fn people_get_a_sweep_side_by_side() {
-    let output = run(&[&["bandwidth", "--sweep"], MEMORY, MOMENT]);
-    let table = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    for part in ["size  ", "65536 B  ", "n1/2", "r_inf from full frames, 1500, 3000, 6000", "2 rounds"] {
-        assert!(table.contains(part), "no `{part}` in\n{table}");
-    }
-}
-
-#[test]
-fn people_get_a_table() {
-    let output = run(&[&["latency", "--driver", "am"], MEMORY, QUICK]);
-    let table = text(&output.stdout);
-    for part in ["driver  mode", "am      memory  bare", "16 B", "p99.9", "one round, "] {
-        assert!(table.contains(part), "no `{part}` in\n{table}");
-    }
-    assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
-}
-
-/// In `plain` framing a message of ours has less room than a bare frame.
-#[test]
-fn what_does_not_fit_one_driver_is_refused_before_another_is_measured() {
-    let output = run(&[&["latency", "--driver", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
-    assert!(text(&output.stderr).contains("1489 bytes do not fit one frame: am carries at most 1488"));
-}
-
 #[test]
 fn what_was_measured_before_the_end_is_not_thrown_away() {
     for form in [&["--json"][..], &[]] {
@@ -174,16 +115,6 @@ fn what_was_measured_before_the_end_is_not_thrown_away() {
         }
     }
 }
-
-#[test]
-fn ctrl_c_ends_it() {
-    let running = start(&[&["latency"], MEMORY, ENDLESS]);
-    eventually("work", || seconds_worked(running.pid()) > 0.2 && catches(running.pid(), Signal::SIGINT));
-    running.signal(Signal::SIGINT);
-    let (status, errors) = running.end();
-    assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
-}
-
 #[test]
 fn mistakes_end_with_2_and_say_what_to_do() {
     for (arguments, advice) in [

@@ -1,6 +1,6 @@
 //! The commands with many hosts, in virtual time. Needs no rights.
 
-use crate::common::{json, run, summary, text};
+use crate::common::{json, run, summary};
 
 const SIM: &[&str] = &["--hosts", "sim", "--json", "--time", "0.001", "--warm-up", "0.001"];
 
@@ -60,13 +60,4 @@ fn permute_has_each_pattern_on_each_switch() {
     assert!((0.08..0.2).contains(&narrow), "{ratios:?}");
     let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.contains("simulated") && svg.contains("paper, 92"), "{svg}");
-}
-
-#[test]
-fn tables_say_that_they_are_simulated() {
-    for command in [&["contention", "--clients", "1,2"][..], &["permute", "--nodes", "2"]] {
-        let output = run(&[command, &["--hosts", "sim", "--time", "0.001", "--warm-up", "0.001"]]);
-        let table = text(&output.stdout);
-        assert!(output.status.success() && table.contains("the network is simulated"), "{table}");
-    }
 }

@@ -49,15 +49,6 @@ fn every_command_goes_over_tcp() {
 fn every_command_goes_over_shared_memory() {
     check_every_command("shm", &["buffers", "interpreted", "whole"]);
 }
-
-#[test]
-fn the_table_calls_a_line_a_line() {
-    let table = text(&run(&[&["latency", "--hosts", "shm"], QUICK]).stdout);
-    assert!(table.contains("times as long as a bare cache line"), "{table}");
-    let output = run(&[&["latency", "--hosts", "shm", "--size", "64"], QUICK]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-}
-
 /// Both sides find it.
 #[test]
 fn what_no_side_can_open_is_said_once() {
@@ -93,33 +84,6 @@ fn nothing_is_left_whichever_side_is_killed() {
         }
     }
 }
-
-/// As between two machines, over transports of this one.
-#[test]
-fn two_that_meet_on_a_transport() {
-    let pid = std::process::id();
-    let (b, c) = (pid / 250 % 250 + 1, pid % 250 + 1);
-    let ip = |host: u32| format!("127.{b}.{c}.{host}:7000");
-    let shm = format!("shm:am-bench-test-{pid}");
-    for (far, near, drivers) in [
-        (format!("udp:{}", ip(2)), format!("udp:{},peer={}", ip(1), ip(2)), &["am", "raw"][..]),
-        (format!("tcp:{}", ip(4)), format!("tcp:{},peer={}", ip(3), ip(4)), &["am", "raw"]),
-        (shm.clone(), shm, &["am"]),
-    ] {
-        let server = start(&[&["serve", "--on", &far, "--name", "beta"]]);
-        for _ in 0..2 {
-            let output = run(&[&["latency", "--peer", "beta", "--on", &near, "--name", "alpha", "--json"], QUICK]);
-            let lines = json(&output);
-            assert_eq!(lines.len(), drivers.len() + 1, "{near}");
-            for (line, driver) in lines.iter().zip(drivers) {
-                assert_eq!((&line["via"], line["bench"].as_str()), (&(*driver).into(), Some("latency")), "{near}");
-            }
-        }
-        server.signal(Signal::SIGTERM);
-        assert_eq!(server.end().0.code(), Some(143));
-    }
-}
-
 #[test]
 fn a_peer_that_is_not_there_is_waited_for_aloud() {
     let on = format!("shm:am-bench-nobody-{}", std::process::id());

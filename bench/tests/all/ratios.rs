@@ -65,15 +65,3 @@ fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
         assert_eq!(table.contains("am moves"), fair, "{table}");
     }
 }
-
-#[test]
-fn a_curve_in_bundles_has_no_ratio() {
-    for (bundles, fair) in [("on", false), ("off", true)] {
-        let sweep = ["bandwidth", "--sweep", "--json", "--hosts", "loopback", "--rounds", "2", "--time", "0.002"];
-        let lines = json(&run(&[&sweep, &["--coalesce", bundles]]));
-        let summary = summary(&lines);
-        let ratios: Vec<&String> =
-            summary.as_object().unwrap().keys().filter(|key| key.starts_with("am_over")).collect();
-        assert_eq!(!ratios.is_empty(), fair, "{summary}");
-    }
-}

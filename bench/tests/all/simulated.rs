@@ -1,9 +1,6 @@
 //! am-bench on a simulated network. Needs no rights.
 
-use crate::common::{
-    ENDLESS, QUICK, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
-};
-use nix::sys::signal::Signal;
+use crate::common::{QUICK, check_latency, check_throughput, json, run, summary, text};
 
 const SIM: &[&str] = &["--hosts", "sim"];
 const MODE: &str = "simulated, rate=10G, delay=2us";
@@ -35,17 +32,6 @@ fn on_a_network_of_ones_choice() {
     let lines = json(&run(&[&["bandwidth", "--mtu", "9000", "--driver", "raw", "--json"], SIM, QUICK]));
     check_throughput(&lines[0], "bandwidth", "raw", 9000);
 }
-
-#[test]
-fn bulk_curve_and_losses() {
-    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K", "--json"], SIM, QUICK]));
-    assert_eq!((&lines[0]["size"], &lines[0]["lost"]), (&65_536.into(), &0.into()), "{}", lines[0]);
-    let lines = json(&run(&[&["bandwidth", "--loss", "1", "--json"], SIM, QUICK]));
-    assert!(summary(&lines)["kept"]["1"].as_f64().unwrap() > 0.0);
-    let lines = json(&run(&[&["bandwidth", "--sweep", "--json"], SIM, &["--rounds", "1", "--time", "0.002"]]));
-    assert_eq!((lines.len(), &summary(&lines)["simulated"]), (2 * 27 + 1, &true.into()));
-}
-
 #[test]
 fn what_each_layer_costs_and_what_comes_back() {
     let lines = json(&run(&[&["ablation", "--json"], SIM, &["--rounds", "1", "--time", "0.002"]]));
@@ -63,13 +49,4 @@ fn the_table_says_that_it_is_no_wire() {
     assert!(table.contains(MODE) && table.contains("not of a wire"), "{table}");
     let memory = text(&run(&[&["latency", "--hosts", "loopback"], QUICK]).stdout);
     assert!(!memory.contains("not of a wire"), "{memory}");
-}
-
-#[test]
-fn ctrl_c_ends_it() {
-    let near = start(&[&["latency", "--driver", "raw"], SIM, ENDLESS]);
-    eventually("two sides that work", || seconds_worked(near.pid()) > 0.3);
-    near.signal(Signal::SIGINT);
-    let (status, said) = near.end();
-    assert_eq!(status.code(), Some(130), "{said}");
 }

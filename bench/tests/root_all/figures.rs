@@ -3,23 +3,6 @@
 use crate::common::{QUICK, json, run, summary};
 
 const VETH: &[&str] = &["--hosts", "veth"];
-
-#[test]
-fn a_sweep_by_every_driver() {
-    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--rounds", "1", "--time", "0.005"], VETH]));
-    for (driver, full) in [("am", 1500), ("raw", 1500), ("udp", 1472)] {
-        let frames: Vec<(u64, u64)> = lines
-            .iter()
-            .filter(|line| line["via"] == driver)
-            .map(|line| (line["size"].as_u64().unwrap(), line["frames"].as_u64().unwrap()))
-            .collect();
-        assert!(frames.contains(&(full, 1)) && frames.contains(&(full + 1, 2)), "{driver}: {frames:?}");
-        for figure in ["t0_ns", "r_inf_bytes_per_s"] {
-            assert!(summary(&lines)[format!("{driver}_{figure}")].is_number(), "{}", summary(&lines));
-        }
-    }
-}
-
 #[test]
 fn the_ablation_has_every_row() {
     let lines = json(&run(&[&["ablation", "--json", "--rounds", "2", "--time", "0.005"]]));
@@ -49,35 +32,6 @@ fn what_a_full_receiver_returns_comes_back_by_program_and_by_host() {
         assert!(summary(&lines)["host_over_program"].as_f64().unwrap() > 0.0, "{}", summary(&lines));
     }
 }
-
-#[test]
-fn transfers_go_over_a_cable() {
-    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K", "--json"], VETH, QUICK]));
-    assert_eq!(
-        (&lines[0]["via"], &lines[0]["size"], &lines[1]["size"]),
-        (&"am".into(), &65_536.into(), &65_536.into())
-    );
-    assert!(summary(&lines)["am_over_raw"].is_f64());
-}
-
-/// Bare frames and datagrams carry one message each.
-#[test]
-fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
-    let output = run(&[&["rate", "--coalesce", "on", "--json"], VETH, QUICK]);
-    let lines = json(&output);
-    let batching: Vec<_> = lines[..3].iter().map(|line| line["batching"].as_str().unwrap()).collect();
-    assert_eq!(batching, ["shared", "bursts", "bursts"]);
-    let summary = summary(&lines);
-    assert!(summary["udp_over_raw"].is_f64(), "{summary}");
-    for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
-        assert!(summary.get(ratio).is_none() && summary["sizes"][0].get(ratio).is_none(), "{ratio}: {summary}");
-    }
-    assert_eq!(
-        lines.iter().map(|line| line["transport"].as_str()).collect::<Vec<_>>()[..3],
-        [Some("xdp"), Some("xdp"), Some("udp")]
-    );
-}
-
 #[test]
 fn logp_over_every_transport_in_one_run() {
     let lines = json(&run(&[&["logp", "--rounds", "2", "--time", "0.02", "--json"]]));

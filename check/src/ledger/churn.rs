@@ -1,5 +1,5 @@
-//! Clients connect, exchange some messages and are killed while a server keeps running. Checks that the server keeps
-//! nothing of the killed clients.
+//! Clients connect, exchange some messages and are killed while a server keeps running; one more leaves with each four.
+//! Checks that the server keeps nothing of them.
 //!
 //! Starting a process for each client would take most of the time. So one process has several clients, each a node with
 //! its own transport, and all are killed with it.
@@ -58,6 +58,7 @@ struct Row {
     killed: u64,
     flows: u64,
     kilobytes: u64,
+    files: usize,
     rate: u64,
 }
 
@@ -77,8 +78,8 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let all = TRANSPORTS.map(str::to_owned);
     let transports = if plan.transports.is_empty() { &all[..] } else { &plan.transports };
     say(&format_args!(
-        "{:<6}{:<8}{:>10}{:>10}{:>14}{:>24}",
-        "", "", "killed", "flows", "memory, KiB", "one client, requests/s"
+        "{:<6}{:<8}{:>10}{:>10}{:>14}{:>8}{:>24}",
+        "", "", "killed", "flows", "memory, KiB", "files", "one client, requests/s"
     ));
     let (mut good, stop) = (true, process::interrupted()?);
     for transport in transports {
@@ -117,31 +118,28 @@ impl Churn {
         place.start(Stdio::inherit())
     }
 
-    /// Wait until the condition holds, at most so long. Otherwise `error` is the error.
-    fn appears(&self, error: &str, condition: impl Fn() -> bool) -> Result<(), Error> {
-        let begin = Instant::now();
-        while !condition() {
-            if begin.elapsed() > PATIENCE || self.stop.load(Relaxed) {
-                return Err(error.into());
-            }
-            sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    }
-
-    /// Sleep for this time.
+    /// Wait for this time, or until the condition holds before: whether it does.
     ///
     /// # Errors
     /// The user interrupts the program.
-    fn rest(&self, time: Duration) -> Result<(), Error> {
+    fn wait(&self, time: Duration, condition: impl Fn() -> bool) -> Result<bool, Error> {
         let begin = Instant::now();
         while !self.stop.load(Relaxed) {
-            if begin.elapsed() >= time {
-                return Ok(());
+            if condition() || begin.elapsed() >= time {
+                return Ok(condition());
             }
             sleep(Duration::from_millis(10).min(time));
         }
         Err("interrupted".into())
+    }
+
+    /// Wait until the condition holds. Otherwise `error` is the error.
+    fn appears(&self, error: &str, condition: impl Fn() -> bool) -> Result<(), Error> {
+        if self.wait(PATIENCE, condition)? { Ok(()) } else { Err(error.into()) }
+    }
+
+    fn rest(&self, time: Duration) -> Result<(), Error> {
+        self.wait(time, || false).map(|_| ())
     }
 
     fn all(&mut self, clients: u64) -> Result<(), Error> {
@@ -205,21 +203,24 @@ impl Churn {
         work(self)?;
         let replies = book::total(&self.path("steady")) - before;
         let rate = (replies as f64 / begin.elapsed().as_secs_f64()).round() as u64;
-        let status = fs::read_to_string(format!("/proc/{}/status", self.running[0].0.id()))?;
+        let server = PathBuf::from(format!("/proc/{}", self.running[0].0.id()));
+        let files = fs::read_dir(server.join("fd"))?.count();
+        let status = fs::read_to_string(server.join("status"))?;
         let line =
             status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel does not say VmRSS")?;
         let kilobytes = line.trim().trim_end_matches(" kB").parse()?;
         let (transport, flows) = (self.transport.clone(), book::total(&self.path(SERVER)));
-        say(&format_args!("{transport:<6}{when:<8}{killed:>10}{flows:>10}{kilobytes:>14}{rate:>24}"));
-        self.rows.push(Row { transport, when, killed, flows, kilobytes, rate });
+        say(&format_args!("{transport:<6}{when:<8}{killed:>10}{flows:>10}{kilobytes:>14}{files:>8}{rate:>24}"));
+        self.rows.push(Row { transport, when, killed, flows, kilobytes, files, rate });
         Ok(())
     }
 
-    /// Only the steady client's flow is left, and the server's memory does not grow with the killed clients.
+    /// Only the steady client's flow is left, and the server's memory and open files do not grow with the killed clients.
     fn is_good(&self) -> bool {
         const GROWTH: u64 = 16 << 10;
-        let [_, first, .., after] = &self.rows[..] else { return false };
-        after.flows == 1 && after.rate > 0 && after.kilobytes < first.kilobytes + GROWTH
+        let [before, first, .., after] = &self.rows[..] else { return false };
+        let has_grown = after.kilobytes >= first.kilobytes + GROWTH || after.files > before.files;
+        after.flows == 1 && after.rate > 0 && !has_grown
     }
 }
 
@@ -292,11 +293,12 @@ pub(crate) fn steady(place: &Place, leave: &Leave) -> Result<(), Error> {
     Ok(())
 }
 
-/// As many clients as it is called, at once. Then they wait to be killed.
+/// As many clients as it is called, and a quarter more, at once. The others leave, and these wait to be killed.
 pub(crate) fn visit(place: &Place, leave: &Leave) -> Result<(), Error> {
     let mut book = Book::create(&place.book)?;
     let mut visitors = vec![];
-    for n in 0..place.name.parse::<u64>()? {
+    let clients = place.name.parse::<usize>()?;
+    for n in 0..clients + clients.div_ceil(4) {
         let place = Place { name: format!("client-{}-{n}", place.run), ..place.clone() };
         let Some(node) = open(&place, leave)? else { return Ok(()) };
         visitors.push(Visitor::connect(node)?);
@@ -312,9 +314,10 @@ pub(crate) fn visit(place: &Place, leave: &Leave) -> Result<(), Error> {
         }
         yield_now();
     }
+    visitors.truncate(clients);
     book.set(visitors.iter().map(|visitor| visitor.replies).sum());
     loop {
-        // Nobody is polled: they are as idle as can be.
+        // None is polled: they are as idle as can be.
         sleep(PATIENCE);
     }
 }

@@ -19,10 +19,11 @@ const LANES: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// One connection after the other.
-struct Lane {
+pub(super) struct Lane {
     to: Connection,
-    /// The requests that it is to send, and whether it is closed while some of them are under way.
+    /// The requests that it is to send, how many may be open at once, and whether it is closed while some are.
     most: u32,
+    open: u32,
     cuts: bool,
     asked: Instant,
 }
@@ -40,12 +41,12 @@ pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
 /// The life of a node.
 fn live(node: &Node, peer: &mut Peer, random: &mut SmallRng, leave: &Leave) -> Result<(), Error> {
     let mut endpoint = Peer::endpoint(node)?;
-    let mut lanes = (0..LANES).map(|_| Lane::connect(&endpoint, random)).collect::<Result<Vec<_>, _>>()?;
+    let mut lanes = (0..LANES).map(|_| Lane::random(&endpoint, random)).collect::<Result<Vec<_>, _>>()?;
     let mut connections = random.random_range(5..60);
     while connections > 0 && !leave.load(Relaxed) {
         for lane in &mut lanes {
             if !lane.step(&endpoint, peer) {
-                *lane = Lane::connect(&endpoint, random)?;
+                *lane = Lane::random(&endpoint, random)?;
                 connections -= 1;
             }
         }
@@ -60,26 +61,31 @@ fn live(node: &Node, peer: &mut Peer, random: &mut SmallRng, leave: &Leave) -> R
 }
 
 impl Lane {
-    fn connect(endpoint: &Endpoint<Peer>, random: &mut SmallRng) -> Result<Lane, Error> {
-        let to = endpoint.connect(SERVER, ENDPOINT)?;
+    /// To a node of this name, for this many requests, some of them at once.
+    pub(super) fn connect(endpoint: &Endpoint<Peer>, name: &str, most: u32, open: u32) -> Result<Lane, Error> {
+        Ok(Lane { to: endpoint.connect(name, ENDPOINT)?, most, open, cuts: false, asked: Instant::now() })
+    }
+
+    fn random(endpoint: &Endpoint<Peer>, random: &mut SmallRng) -> Result<Lane, Error> {
         let most = 1 << random.random_range(0..18);
         let most = random.random_range(most / 2..=most).max(1);
-        Ok(Lane { to, most, cuts: random.random_bool(0.5), asked: Instant::now() })
+        Ok(Lane { cuts: random.random_bool(0.5), ..Lane::connect(endpoint, SERVER, most, u32::MAX)? })
     }
 
     /// Send what there is room for. `false` where the connection is over.
-    fn step(&mut self, endpoint: &Endpoint<Peer>, peer: &mut Peer) -> bool {
+    pub(super) fn step(&mut self, endpoint: &Endpoint<Peer>, peer: &mut Peer) -> bool {
         match endpoint.ready(self.to) {
             Ok(()) => {}
             Err(NotOpen::Connecting) => return true,
-            // The server may be away, and need not be asked all the time.
+            // The other side may be away, and need not be asked all the time.
             Err(_) if self.asked.elapsed() < Duration::from_millis(10) => return true,
             Err(_) => {
                 endpoint.close(self.to);
                 return false;
             }
         }
-        let until = self.most.min(peer.asked(self.to).sent + BURST);
+        let asked = peer.asked(self.to);
+        let until = self.most.min(asked.sent + BURST).min(asked.settled.saturating_add(self.open));
         peer.send(endpoint, self.to, until);
         let asked = peer.asked(self.to);
         let is_done = asked.sent == self.most && (self.cuts || asked.settled == asked.sent);

@@ -6,11 +6,12 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use am_api::{Connection, Endpoint, MemberChange, NotOpen};
+use am_api::MemberChange;
 
 use super::book;
+use super::client::Lane;
 use super::peer::Peer;
-use super::process::{ENDPOINT, Leave, Place, open};
+use super::process::{Leave, Place, open};
 use crate::Error;
 
 /// Requests of one connection that are neither answered nor back.
@@ -18,9 +19,6 @@ const MAX_OPEN: u32 = 4;
 /// After this many requests a connection is closed and another one opened.
 const REQUESTS: u32 = 2000;
 const TURN: Duration = Duration::from_millis(2);
-
-/// The connection to each member.
-type Lanes = BTreeMap<String, Option<Connection>>;
 
 /// Ask and answer until told to leave.
 ///
@@ -32,18 +30,24 @@ pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
         members.write_all(format!("{} {name} {}\n", book::now(), u8::from(is_member)).as_bytes())
     };
     let Some(node) = open(place, leave)? else { return Ok(()) };
-    let mut lanes = Lanes::new();
+    // The connection to each member.
+    let mut lanes = BTreeMap::<String, Lane>::new();
     note(&place.name, true)?;
     let mut endpoint = Peer::endpoint(&node)?;
     endpoint.on_members(|peer, event| peer.members.push((event.member.peer.name.to_string(), event.change)));
     while !leave.load(Relaxed) {
-        lanes.iter_mut().try_for_each(|(name, lane)| step(&endpoint, &mut peer, name, lane))?;
+        for (name, lane) in &mut lanes {
+            if !lane.step(&endpoint, &mut peer) {
+                *lane = Lane::connect(&endpoint, name, REQUESTS, MAX_OPEN)?;
+            }
+        }
         endpoint.wait(&mut peer, TURN);
         for (name, change) in peer.members.drain(..) {
             match change {
                 MemberChange::Joined => {
                     note(&name, true)?;
-                    lanes.entry(name).or_default();
+                    let lane = Lane::connect(&endpoint, &name, REQUESTS, MAX_OPEN)?;
+                    lanes.entry(name).or_insert(lane);
                 }
                 MemberChange::Left(_) => {
                     note(&name, false)?;
@@ -55,30 +59,5 @@ pub(super) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
         }
     }
     peer.leave();
-    Ok(())
-}
-
-/// Connect to a member, send what there is room for, close.
-fn step(endpoint: &Endpoint<Peer>, peer: &mut Peer, name: &str, lane: &mut Option<Connection>) -> Result<(), Error> {
-    let to = match *lane {
-        Some(to) => to,
-        None => *lane.insert(endpoint.connect(name, ENDPOINT)?),
-    };
-    match endpoint.ready(to) {
-        Ok(()) => {}
-        Err(NotOpen::Connecting) => return Ok(()),
-        Err(_) => {
-            endpoint.close(to);
-            *lane = None;
-            return Ok(());
-        }
-    }
-    let until = REQUESTS.min(peer.asked(to).settled + MAX_OPEN);
-    peer.send(endpoint, to, until);
-    let asked = peer.asked(to);
-    if asked.settled == REQUESTS && asked.over.is_none() {
-        peer.close(endpoint, to);
-        *lane = None;
-    }
     Ok(())
 }

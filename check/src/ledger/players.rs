@@ -128,24 +128,20 @@ impl Players {
             end.add_ip(&format!("{SUBNET}.{}/24", at + 1))?;
         }
         let daemons = if kind == Kind::Amd { DAEMONS } else { 0 };
-        let (asking, directory) = (clients + 1, directory.to_owned());
-        let running = (0..asking + daemons).map(|_| None).collect();
-        let (lives, silences) = (vec![], vec![]);
-        let mesh = None;
         Ok(Players {
-            running,
-            asking,
+            running: (0..clients + 1 + daemons).map(|_| None).collect(),
+            asking: clients + 1,
             kind,
             hosts,
             ends,
             _switch: switch,
-            directory,
+            directory: directory.to_owned(),
             seed,
             twice,
             loss,
-            mesh,
-            lives,
-            silences,
+            mesh: None,
+            lives: vec![],
+            silences: vec![],
         })
     }
 

@@ -24,7 +24,7 @@ mod server;
 use std::io::stderr;
 use std::time::Duration;
 
-use am_api::{Builder, Node};
+use am_api::Node;
 use clap::{Parser, ValueEnum, value_parser};
 
 use crate::Error;
@@ -85,19 +85,17 @@ impl Settings {
 
     /// Open the node of this name, with room for this many frames; `None` for the usual room.
     fn open(&self, name: &str, room: Option<usize>) -> Result<Node, Error> {
-        let builder = self.builder(name)?;
-        let builder = if let Some(room) = room { builder.receive_frames(room) } else { builder };
+        // An emulated machine may stop for seconds.
+        let mut builder = Node::builder(name).patience(self.patience.map_or(self.limit() / 2, Duration::from_secs));
+        if self.framing != "auto" {
+            let framing = self.framing.parse().map_err(|error| format!("`framing={}`: {error}", self.framing))?;
+            builder = builder.framing(framing);
+        }
+        if let Some(room) = room {
+            builder = builder.receive_frames(room);
+        }
         // The lengths of the two names differ: with one seed both sides would lose the same frames.
         Ok(program::open(builder, &self.on, self.loss, name.len() as u64)?)
-    }
-
-    fn builder(&self, name: &str) -> Result<Builder, Error> {
-        // An emulated machine may stop for seconds.
-        let builder = Node::builder(name).patience(self.patience.map_or(self.limit() / 2, Duration::from_secs));
-        match &*self.framing {
-            "auto" => Ok(builder),
-            name => Ok(builder.framing(name.parse().map_err(|error| format!("`framing={name}`: {error}"))?)),
-        }
     }
 
     fn run(&self) -> Result<bool, Error> {

@@ -55,15 +55,6 @@ fn clients_that_are_killed_leave_nothing() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(!std::path::Path::new(&place).exists(), "what a driver that was killed had left");
 }
-
-#[test]
-fn a_table_that_could_not_be_written_is_a_failure() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = ledger(&["run", "--requests", "1000", "--faults", "0", "shm"]).stdout(full).output().unwrap();
-    let said = text(&output);
-    assert!(output.status.code() == Some(1) && said.contains("ledger: standard output: No space"), "{said}");
-}
-
 /// Its directory: segment, books.
 fn directory(of: &Child) -> Option<std::path::PathBuf> {
     let own = format!("am-ledger-{}-", of.id());

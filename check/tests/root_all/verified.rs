@@ -52,16 +52,3 @@ fn a_limit_of_the_process_is_named() {
         );
     }
 }
-
-/// A veth has no rules that steer to a queue.
-#[test]
-fn a_queue_that_no_rule_steers_to_is_said() {
-    let [near, far] = ["near", "far"].map(|name| Host::new(name).unwrap());
-    let options = VethOptions { queues: 2, ..VethOptions::default() };
-    let _ends = veth(&near, "am0", &far, "am0", &options).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_verify"));
-    command.args(["serve", "xdp:am0,queue=1", "seconds=1"]).stdout(Stdio::null());
-    let output = near.enter(|| command.output()).unwrap().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("no rule steers to queue 1 of am0: its driver veth says"), "{said}");
-}

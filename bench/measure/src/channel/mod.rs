@@ -4,7 +4,8 @@ mod control;
 mod spin_wait;
 
 pub(crate) use control::{ControlMessage, Step};
-pub(crate) use spin_wait::{SpinWait, Timeouts};
+pub use spin_wait::SpinWait;
+pub(crate) use spin_wait::Timeouts;
 
 use crate::batching::Batching;
 use crate::error::Error;
@@ -40,10 +41,10 @@ impl Arrived {
 }
 
 /// What a channel is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChannelInfo<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelInfo {
     /// The device and its mode: `veth copy`, `kernel`, `memory`.
-    pub(crate) mode: &'a str,
+    pub(crate) mode: String,
     /// Where the XDP program runs, `native` or `generic`; `None` without one.
     pub(crate) xdp: Option<&'static str>,
     /// Where our header is in its frames, or `none`.
@@ -55,11 +56,11 @@ pub(crate) struct ChannelInfo<'a> {
     pub(crate) segment: Option<usize>,
 }
 
-impl ChannelInfo<'_> {
+impl ChannelInfo {
     /// A channel without header and XDP program that sends bursts of frames, each with at most `largest` bytes of one
     /// message.
-    pub(crate) fn new(mode: &str, largest: usize) -> ChannelInfo<'_> {
-        let layout = FrameLayout::of_frames(largest);
+    pub(crate) fn new(mode: impl Into<String>, largest: usize) -> ChannelInfo {
+        let (mode, layout) = (mode.into(), FrameLayout::of_frames(largest));
         ChannelInfo { mode, xdp: None, framing: "none", batching: Batching::Bursts, layout, segment: None }
     }
 }
@@ -70,7 +71,7 @@ impl ChannelInfo<'_> {
 /// their order. A channel with flow control loses nothing, but a control message may overtake data that is sent again.
 /// Any control message may find no room, so a side that waits for an answer asks again.
 pub(crate) trait Channel {
-    fn info(&self) -> ChannelInfo<'_>;
+    fn info(&self) -> &ChannelInfo;
 
     /// Frames with messages sent so far; `None` if each message has one.
     fn frames_sent(&self) -> Option<u64> {

@@ -171,15 +171,12 @@ impl NamedLink {
             (Row::TcpNagle, Some(_), _) => Box::new(self.tcp(WriteBatching::Kernel, peer, watch)?),
             (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
             (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
-            (Row::Buffers | Row::Interpreted, Some(interface), _) => {
-                let transport = open::open_xdp(&interface.name, how)?;
-                let xdp = transport.mode().attach.name();
-                Box::new(Queues::new(transport, peer.link(), Driver::Row(row)).by_xdp(xdp).carrying(peer))
+            (Row::Buffers | Row::Interpreted, ..) => {
+                // Without an interface, the address of the other side is known once it sends.
+                let to = if self.interface.is_some() { peer.link() } else { Address::BROADCAST };
+                let (transport, xdp) = self.transport(how, watch)?;
+                Box::new(Queues::new(transport, to, Driver::Row(row)).carrying(peer, xdp))
             }
-            // The address of the other side is known once it sends.
-            (Row::Buffers | Row::Interpreted, None, _) => Box::new(
-                Queues::new(self.transport(how, watch)?.0, Address::BROADCAST, Driver::Row(row)).carrying(peer),
-            ),
             (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(row)),
             (_, None, "dpdk") if !row.is_kernel() => {
                 Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
@@ -291,19 +288,4 @@ fn of_interface(name: &str, interface: &Interface, core: Option<usize>) -> Resul
     let ipv6 = ipv6.filter(|ip| ip.is_unicast_link_local()).find(|ip| usable((*ip).into()));
     let (name, address, mtu) = (name.to_owned(), interface.address.0, Some(interface.mtu));
     Ok(SideInfo { name, address, ipv4, ipv6, unusable, core, mtu })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::*;
-
-    #[test]
-    fn every_host_has_a_loopback_interface() {
-        let (name, driver) = ("lo".to_owned(), String::new());
-        let interface = Interface { name, index: 1, mtu: 65536, address: Default::default(), driver, queues: None };
-        let place = of_interface("alpha", &interface, Some(1)).unwrap();
-        assert_eq!((place.ipv4, place.core, place.mtu), (Some(Ipv4Addr::LOCALHOST), Some(1), Some(65536)));
-    }
 }

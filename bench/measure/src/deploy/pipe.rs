@@ -77,39 +77,3 @@ pub fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error
     let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
     writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| Error::gone())
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::pipe;
-
-    use super::*;
-    use crate::deploy::ANSWER_TIMEOUT;
-    use crate::plan::Answer;
-
-    fn refused(result: Result<Option<Answer>, Error>) -> String {
-        match result {
-            Err(Error::Refused(why)) => why,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn lines_arrive_whole_and_the_end_is_noticed() {
-        let (from, mut to) = pipe().unwrap();
-        let watch = Watch::default();
-        let closed = watch.clone();
-        let lines: Lines<Answer> = Lines::read(from, move || closed.peer_is_gone());
-        write_line(&mut to, &Answer::Refused("no".to_owned())).unwrap();
-        assert_eq!(lines.next(ANSWER_TIMEOUT, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
-
-        writeln!(to, "{{}}").unwrap();
-        assert!(refused(lines.next(ANSWER_TIMEOUT, &watch)).starts_with("not understood"));
-        assert_eq!(refused(lines.next(CHECK_INTERVAL, &watch)), "no answer within 0 s");
-
-        drop(to);
-        assert_eq!(lines.next(ANSWER_TIMEOUT, &Watch::default()).unwrap(), None);
-        while watch.check().is_ok() {
-            thread::yield_now();
-        }
-    }
-}

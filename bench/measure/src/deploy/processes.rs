@@ -193,26 +193,6 @@ mod tests {
         let files = SocketDirectory::new().unwrap();
         assert!(!left.exists() && files.0.exists());
     }
-
-    #[test]
-    fn an_mtu_that_does_not_go_is_refused_with_those_that_do() {
-        for (local_transport, mtu) in [
-            (LocalTransport::Udp, 99_999_999),
-            (LocalTransport::Tcp, 139),
-            (LocalTransport::Shm, 1499),
-            (LocalTransport::Memif, 1501),
-            (LocalTransport::VirtioUser, 9001),
-        ] {
-            let error = local_transport.ends(Some(mtu)).err().unwrap();
-            assert!(
-                error
-                    .to_string()
-                    .contains(&format!("--mtu {mtu} is out of range for --hosts {}", local_transport.name()))
-            );
-            assert_eq!(error.exit_code(), 2);
-        }
-    }
-
     /// The documented range is the real one.
     #[test]
     fn both_ends_of_the_range_open() {

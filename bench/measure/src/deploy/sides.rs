@@ -1,5 +1,7 @@
 //! Two sides on this machine: their hosts, the names of their transports, and how these are opened.
 
+use std::thread::{self, ScopedJoinHandle};
+
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Side;
@@ -58,6 +60,26 @@ impl Sides {
         match &self.pair {
             Some(pair) => Ok(pair.hosts[side as usize].enter(work)?),
             None => Ok(work()),
+        }
+    }
+
+    /// Run the far side on a thread of its own, and the near side on its host.
+    ///
+    /// # Errors
+    /// The near side's; the far side's if the near side knows only that it is gone or silent.
+    pub fn both<N: Send, F: Send>(
+        &self,
+        near: impl FnOnce(&ScopedJoinHandle<'_, Result<F, Error>>) -> Result<N, Error> + Send,
+        far: impl FnOnce() -> Result<F, Error> + Send,
+    ) -> Result<(N, Result<F, Error>), Error> {
+        let (near, far) = thread::scope(|scope| {
+            let far = scope.spawn(|| self.at(Side::Far, far)?);
+            let near = self.at(Side::Near, || near(&far)).and_then(|near| near);
+            (near, far.join().unwrap_or_else(|_| Err(Error::PeerGone("its thread panicked".to_owned()))))
+        });
+        match (near, far) {
+            (Err(Error::PeerGone(_) | Error::Lost(_)), Err(why)) => Err(why),
+            (near, far) => Ok((near?, far)),
         }
     }
 

@@ -88,26 +88,3 @@ pub(super) fn check_interface(interface: &Interface, drivers: &[Driver]) -> Resu
          same on the other machine"
     )))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::driver::Row;
-
-    #[test]
-    fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
-        assert!(check_mtu(1500, &[Driver::Am, Driver::Udp]).is_ok());
-        assert!(check_mtu(65000, &[Driver::Am, Driver::Raw, Driver::Udp]).is_ok());
-        assert!(check_mtu(68, &[Driver::Raw, Driver::Udp]).is_ok() && check_mtu(148, &[Driver::Am]).is_ok());
-        for (mtu, driver, goes) in [
-            (67, Driver::Raw, "from 68 to 65535"),
-            (68, Driver::Am, "from 148 to 65535"),
-            (65536, Driver::Am, "from 148 to 65535"),
-            (9000, Driver::Row(Row::Hybrid), "from 68 to 3826"),
-        ] {
-            let error = check_mtu(mtu, &[driver]).unwrap_err();
-            assert!(error.to_string().contains(goes), "{error}");
-            assert_eq!(error.exit_code(), 2);
-        }
-    }
-}

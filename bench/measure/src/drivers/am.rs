@@ -57,11 +57,8 @@ pub(crate) struct Am {
     state: State,
     endpoint: Endpoint<State>,
     node: Node,
+    info: ChannelInfo,
     coalesce: bool,
-    mode: String,
-    xdp: Option<&'static str>,
-    framing: &'static str,
-    largest: usize,
     /// Whether a whole batch was sent. The sender has the next one ready, and must not wait for arrivals.
     has_more: bool,
     is_near: bool,
@@ -125,7 +122,7 @@ impl Am {
         let (transport, loss) = lossy::over(transport, how.lossy);
         let am = Am { loss, trace, ..Am::listening(node(Idle::spinning(), name, how, transport)?)? };
         match side {
-            Side::Near => Am { xdp, ..am }.connected(how, &peer.name, watch),
+            Side::Near => am.connected(how, xdp, &peer.name, watch),
             Side::Far => Ok(am),
         }
     }
@@ -162,11 +159,8 @@ impl Am {
             state,
             endpoint,
             node,
+            info: ChannelInfo::new("", 0),
             coalesce: false,
-            mode: String::new(),
-            xdp: None,
-            framing: "none",
-            largest: 0,
             has_more: false,
             is_near: false,
             loss: None,
@@ -175,7 +169,13 @@ impl Am {
     }
 
     /// The side that connects.
-    fn connected(mut self, how: DriverOptions, peer: &str, watch: &Watch) -> Result<Am, Error> {
+    fn connected(
+        mut self,
+        how: DriverOptions,
+        xdp: Option<&'static str>,
+        peer: &str,
+        watch: &Watch,
+    ) -> Result<Am, Error> {
         let mut wait = SpinWait::new(watch, Driver::Am, "connecting", Timeouts::default().open);
         let state = &mut self.state;
         let to = connect(&mut self.endpoint, peer, ENDPOINT, |endpoint| {
@@ -184,8 +184,11 @@ impl Am {
         });
         let to = to.map_err(|why| why.after(self.problem()))?;
         (self.coalesce, self.is_near, self.state.other) = (how.coalesce, true, Some(to));
+        let batching = if how.coalesce { Batching::Shared } else { Batching::Bursts };
         if let Some(how) = self.endpoint.describe(to) {
-            (self.mode, self.framing, self.largest) = (how.mode, how.framing.name(), how.max_body);
+            let segment = Some(how.max_body.saturating_sub(Segment::BYTES));
+            let info = ChannelInfo::new(how.mode, how.max_body);
+            self.info = ChannelInfo { xdp, framing: how.framing.name(), batching, segment, ..info };
         }
         Ok(self)
     }
@@ -206,14 +209,8 @@ fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
 }
 
 impl Channel for Am {
-    fn info(&self) -> ChannelInfo<'_> {
-        ChannelInfo {
-            xdp: self.xdp,
-            framing: self.framing,
-            batching: if self.coalesce { Batching::Shared } else { Batching::Bursts },
-            segment: Some(self.largest.saturating_sub(Segment::BYTES)),
-            ..ChannelInfo::new(&self.mode, self.largest)
-        }
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn frames_sent(&self) -> Option<u64> {
@@ -318,4 +315,4 @@ impl Channel for Am {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -13,7 +13,6 @@ use am_ring::lane::Shared;
 use am_shm::shared_lines;
 
 use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Side;
 use crate::watch::{PEER_TIMEOUT, Watch};
@@ -35,6 +34,7 @@ const EACH: usize = 384;
 const WORDS: usize = ControlMessage::BYTES / 4;
 
 pub(crate) struct Cacheline {
+    info: ChannelInfo,
     lines: Shared,
     /// The first of our lines, and of the other side's.
     own: usize,
@@ -66,7 +66,8 @@ impl Cacheline {
         // The near side makes them.
         let lines = watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, |_| side == Side::Far, open)?;
         let (own, other) = if side == Side::Near { (0, EACH) } else { (EACH, 0) };
-        Ok(Cacheline { lines, own, other, echo: false, sent: 0, seen: 0, controls_sent: 0, last_seen: 0 })
+        let info = ChannelInfo::new("shared memory, one line", MAX_PAYLOAD);
+        Ok(Cacheline { info, lines, own, other, echo: false, sent: 0, seen: 0, controls_sent: 0, last_seen: 0 })
     }
 
     fn control(&mut self) -> Option<ControlMessage> {
@@ -85,14 +86,11 @@ impl Cacheline {
 }
 
 impl Channel for Cacheline {
-    fn info(&self) -> ChannelInfo<'_> {
-        ChannelInfo::new("shared memory, one line", MAX_PAYLOAD)
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
-    fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > MAX_PAYLOAD {
-            return Err(Error::TooLarge { driver: Driver::Cacheline.name(), size, most: MAX_PAYLOAD });
-        }
+    fn prepare(&mut self, _: usize) -> Result<(), Error> {
         Ok(())
     }
 
@@ -147,7 +145,6 @@ mod tests {
         assert!(!PathBuf::from(format!("/dev/shm/{name}.line")).exists(), "nothing is left while it runs");
         for channel in [&mut near, &mut far] {
             channel.prepare(16).unwrap();
-            assert!(channel.prepare(MAX_PAYLOAD + 1).is_err());
         }
         for control in [ControlMessage::Stop { step: 7 }, ControlMessage::End] {
             near.send_control(control).unwrap();

@@ -10,8 +10,7 @@ use super::am::facility;
 use crate::batching::Batching;
 use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
-use crate::driver::Driver;
-use crate::driver::Row;
+use crate::driver::{Driver, Row};
 use crate::error::Error;
 use crate::plan::Side;
 use crate::watch::Watch;
@@ -72,11 +71,7 @@ impl Vertex {
 /// One side of the driver.
 pub(crate) struct DpChannel {
     vertex: Vertex,
-    mode: String,
-    framing: &'static str,
-    xdp: Option<&'static str>,
-    /// The most payload of a frame.
-    largest: usize,
+    info: ChannelInfo,
     content: Content,
     echo: bool,
     /// Messages to send back that have found no room yet.
@@ -96,16 +91,10 @@ impl DpChannel {
         vertex.connect(|| wait.idle().map(drop))?;
         let how = vertex.dp.describe(&vertex.point);
         let how = how.ok_or_else(|| Error::Lost("its edge has ended".to_owned()))?;
-        Ok(DpChannel {
-            vertex,
-            mode: how.mode,
-            framing: how.framing.name(),
-            xdp,
-            largest: how.max_body,
-            content: Content::default(),
-            echo: false,
-            pending_echoes: 0,
-        })
+        let info = ChannelInfo::new(how.mode, how.max_body);
+        let mut info = ChannelInfo { xdp, framing: how.framing.name(), batching: Batching::Single, ..info };
+        info.layout.most = POOL;
+        Ok(DpChannel { vertex, info, content: Content::default(), echo: false, pending_echoes: 0 })
     }
 
     /// Count the next message, if there is one. It stays in the pool while it is looked at.
@@ -125,17 +114,11 @@ impl DpChannel {
 }
 
 impl Channel for DpChannel {
-    fn info(&self) -> ChannelInfo<'_> {
-        let mut info = ChannelInfo::new(&self.mode, self.largest);
-        (info.xdp, info.framing, info.batching) = (self.xdp, self.framing, Batching::Single);
-        info.layout.most = POOL;
-        info
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > POOL {
-            return Err(Error::TooLarge { driver: Row::Dp.name(), size, most: POOL });
-        }
         self.content = Content::of(size);
         self.pending_echoes = 0;
         Ok(())

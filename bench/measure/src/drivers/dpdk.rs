@@ -8,7 +8,8 @@ use am_dpdk::raw::{BATCH, Raw};
 use am_transport::TransportName;
 
 use super::am::facility;
-use super::raw::{Device, DeviceInfo, RawChannel};
+use super::raw::{Device, RawChannel};
+use crate::channel::ChannelInfo;
 use crate::error::Error;
 use crate::plan::{Side, SideInfo};
 use crate::watch::{PEER_TIMEOUT, Watch};
@@ -37,8 +38,9 @@ pub(crate) fn open(
     }
     let options = DpdkOptions::of(on).map_err(|error| Error::Usage(error.to_string()))?;
     let raw = joined(side, &options, watch)?;
-    let info = DeviceInfo { mode: raw.mode().to_owned(), xdp: None, max_frame: raw.max_frame(), depth: raw.depth() };
-    Ok(RawChannel::new(raw, info, here.link(), peer))
+    let info = ChannelInfo::new(raw.mode(), peer.carried(raw.max_frame()));
+    let depth = raw.depth();
+    Ok(RawChannel::new(raw, info, depth, here.link(), peer))
 }
 
 /// Open the device, again and again until the other end is there.

@@ -7,9 +7,11 @@ pub mod dpdk;
 pub mod lossy;
 pub mod queues;
 pub mod raw;
-pub mod single;
 pub mod sleeping;
 pub mod tcp;
 mod transfers;
 pub mod udp;
 mod udp_batch;
+
+#[cfg(test)]
+mod tests;

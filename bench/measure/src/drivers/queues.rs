@@ -23,6 +23,7 @@ use crate::driver::{Driver, Row};
 use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::plan::SideInfo;
+use crate::size::FrameLayout;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
 /// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
@@ -62,8 +63,7 @@ pub(crate) struct Queues<T> {
     link: LinkAddresses,
     driver: Driver,
     window: Option<u64>,
-    xdp: Option<&'static str>,
-    largest: usize,
+    info: ChannelInfo,
     content: Content,
     /// While this side echoes: the echoes that have found no room yet.
     echoes: Option<usize>,
@@ -86,14 +86,14 @@ impl<T: Transport> Queues<T> {
         // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
-        let (from, largest) = (caps.address, caps.max_frame - ETHERNET_HEADER);
+        let info = ChannelInfo::new(&caps.mode, caps.max_frame - ETHERNET_HEADER);
+        let (from, framing) = (caps.address, if driver == Driver::Raw { info.framing } else { Framing::Bare.name() });
         Queues {
             link: LinkAddresses { to, from, ethertype: EtherType::DEFAULT },
             driver,
             // In memory, a full queue refuses frames of `raw`, and nothing is lost.
             window: (driver != Driver::Raw).then_some(WINDOW),
-            xdp: None,
-            largest,
+            info: ChannelInfo { framing, ..info },
             content: Content::default(),
             echoes: None,
             flushed: false,
@@ -105,14 +105,11 @@ impl<T: Transport> Queues<T> {
         }
     }
 
-    /// Report where the transport's XDP program runs.
-    pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
-        Queues { xdp: Some(at), ..self }
-    }
-
-    /// Limit frames to the length that the peer carries too.
-    pub(crate) fn carrying(self, peer: &SideInfo) -> Queues<T> {
-        Queues { largest: peer.carries(self.largest as u32), ..self }
+    /// Limit frames to the length that the peer carries too, and report where the transport's XDP program runs.
+    pub(crate) fn carrying(mut self, peer: &SideInfo, xdp: Option<&'static str>) -> Queues<T> {
+        self.info.layout = FrameLayout::of_frames(peer.carries(self.info.layout.largest as u32));
+        self.info.xdp = xdp;
+        self
     }
 
     /// Send one message; `false` if there is no room now.
@@ -184,16 +181,11 @@ impl Queues<LiveNic> {
 }
 
 impl<T: Transport> Channel for Queues<T> {
-    fn info(&self) -> ChannelInfo<'_> {
-        let info = ChannelInfo::new(&self.transport.caps().mode, self.largest);
-        let framing = if self.driver == Driver::Raw { info.framing } else { Framing::Bare.name() };
-        ChannelInfo { xdp: self.xdp, framing, ..info }
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > self.largest {
-            return Err(Error::TooLarge { driver: self.driver.name(), size, most: self.largest });
-        }
         self.content = if self.driver == Driver::Raw { Content::of(size) } else { hybrid(size) };
         self.data = head(DATA, self.link.from, self.link.to, size);
         Ok(())

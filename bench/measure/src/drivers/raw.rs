@@ -13,7 +13,6 @@ use am_wire::{Address, EtherType};
 use crate::batching::Batching;
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::{Content, IN_PLACE_BYTE};
-use crate::driver::Driver;
 use crate::driver::Row;
 use crate::drivers::queues::{hybrid, provide};
 use crate::error::Error;
@@ -43,20 +42,11 @@ pub(crate) trait Device {
     fn send_control(&mut self, frame: &[u8]) -> io::Result<bool>;
 }
 
-pub(crate) struct DeviceInfo {
-    pub(crate) mode: String,
-    pub(crate) xdp: Option<&'static str>,
-    /// The longest frame, from the destination address on.
-    pub(crate) max_frame: usize,
-    /// How many frames may arrive between two receives.
-    pub(crate) depth: usize,
-}
-
 pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
-    info: DeviceInfo,
+    info: ChannelInfo,
+    window: u64,
     row: Row,
-    largest: usize,
     content: Content,
     echo: bool,
     /// Where the last payload was copied to, if they are copied.
@@ -75,15 +65,15 @@ impl RawChannel {
     /// Between two sides. The program stays attached to this side's interface as long as this lives.
     pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &SideInfo) -> Result<RawChannel, Error> {
         let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
-        let (mode, xdp) = (raw.mode().to_string(), Some(raw.mode().attach.name()));
-        let info = DeviceInfo { mode, xdp, max_frame: raw.max_frame(), depth: raw.depth() };
-        Ok(RawChannel::new(raw, info, interface.address, peer))
+        let info = ChannelInfo::new(raw.mode().to_string(), peer.carried(raw.max_frame()));
+        let (info, depth) = (ChannelInfo { xdp: Some(raw.mode().attach.name()), ..info }, raw.depth());
+        Ok(RawChannel::new(raw, info, depth, interface.address, peer))
     }
 }
 
 impl<D: Device> RawChannel<D> {
-    /// Over this device, whose address is `own`, to the peer.
-    pub(crate) fn new(raw: D, info: DeviceInfo, own: Address, peer: &SideInfo) -> RawChannel<D> {
+    /// Over this device, whose address is `own`, to the peer. So many frames may arrive between two receives.
+    pub(crate) fn new(raw: D, info: ChannelInfo, depth: usize, own: Address, peer: &SideInfo) -> RawChannel<D> {
         let mut out = [0; ETHERNET_HEADER];
         out[..6].copy_from_slice(&peer.address);
         out[6..12].copy_from_slice(&own.0);
@@ -91,9 +81,9 @@ impl<D: Device> RawChannel<D> {
         let mut control_source = peer.address;
         control_source[0] ^= MARK;
         RawChannel {
-            largest: peer.carries((info.max_frame - ETHERNET_HEADER) as u32),
             raw,
             info,
+            window: WINDOW.min(depth as u64 / 2),
             row: Row::Streamed,
             content: Content::default(),
             echo: false,
@@ -107,7 +97,8 @@ impl<D: Device> RawChannel<D> {
     }
 
     /// The driver of this row of the ablation. Each adds one thing to the row below it; `raw` is `streamed`.
-    pub(crate) fn of(self, row: Row) -> RawChannel<D> {
+    pub(crate) fn of(mut self, row: Row) -> RawChannel<D> {
+        self.info.batching = if row == Row::Baseline { Batching::Single } else { Batching::Bursts };
         RawChannel { row, ..self }
     }
 
@@ -156,15 +147,11 @@ fn turn(frame: &mut [u8]) {
 }
 
 impl<D: Device> Channel for RawChannel<D> {
-    fn info(&self) -> ChannelInfo<'_> {
-        let batching = if self.row == Row::Baseline { Batching::Single } else { Batching::Bursts };
-        ChannelInfo { xdp: self.info.xdp, batching, ..ChannelInfo::new(&self.info.mode, self.largest) }
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > self.largest {
-            return Err(Error::TooLarge { driver: Driver::Raw.name(), size, most: self.largest });
-        }
         self.content = match self.row {
             Row::AllDma => Content::in_place(size),
             Row::Hybrid => hybrid(size),
@@ -237,12 +224,12 @@ impl<D: Device> Channel for RawChannel<D> {
     }
 
     fn window(&self) -> Option<u64> {
-        Some(WINDOW.min(self.info.depth as u64 / 2))
+        Some(self.window)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -251,7 +238,7 @@ mod tests {
     type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
     /// A device that changes what it sends, and receives frames in pieces.
-    struct Bending {
+    pub(crate) struct Bending {
         frame: Vec<u8>,
         out: Frames,
         back: Frames,
@@ -299,59 +286,36 @@ mod tests {
     }
 
     /// Both sides, with messages of this size. `bend` changes what the near side sends.
-    fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawChannel<Bending>; 2] {
+    pub(crate) fn bent(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawChannel<Bending>; 2] {
         let place = |last| SideInfo { address: [4, 0, 0, 0, 0, last], ..SideInfo::default() };
         let (there, back) = (Frames::default(), Frames::default());
-        let info = || DeviceInfo { mode: "bent".to_owned(), xdp: None, max_frame: ETHERNET_HEADER + 9000, depth: 64 };
         let channel = |own: u8, bend, out: &Frames, back: &Frames| {
             let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };
-            let mut channel = RawChannel::new(device, info(), place(own).link(), &place(3 - own));
+            let info = ChannelInfo::new("bent", 9000);
+            let mut channel = RawChannel::new(device, info, 64, place(own).link(), &place(3 - own));
             channel.prepare(size).unwrap();
             channel
         };
         [channel(1, bend, &there, &back), channel(2, |_| {}, &back, &there)]
     }
 
-    /// What arrives at the far side, and what returns.
-    fn there_and_back(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [Arrived; 2] {
-        let [mut near, mut far] = pair(bend, piece, size);
-        far.echo(true);
-        near.send_control(ControlMessage::End).unwrap();
-        near.send(MESSAGES).unwrap();
-        let there = far.receive(BATCH).unwrap();
-        assert_eq!(there.control, Some(ControlMessage::End));
-        [Arrived { control: None, ..there }, near.receive(BATCH).unwrap()]
-    }
-
     /// Enough messages for one to be compared.
     const MESSAGES: usize = crate::content::COMPARED_SHARE as usize;
 
     #[test]
-    fn whole_frames_in_any_pieces_are_right() {
-        for (piece, size) in [(9014, 1), (9014, 46), (9014, 1500), (4096, 9000), (1510, 1500)] {
-            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * size) as u64);
-            assert_eq!(there_and_back(|_| {}, piece, size), [Arrived { messages, bytes, wrong: 0, control: None }; 2]);
-        }
-    }
-
-    #[test]
-    fn cut_frames_count_with_what_is_left_of_them_and_are_wrong() {
+    fn frames_that_were_cut_or_changed_are_wrong_in_whatever_pieces() {
+        let first: fn(&mut Vec<u8>) = |frame| frame[ETHERNET_HEADER] ^= 1;
+        let last: fn(&mut Vec<u8>) = |frame| *frame.last_mut().unwrap() ^= 1;
         for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
-            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * 1010) as u64);
-            let arrived = there_and_back(|frame| frame.truncate(1024), piece, size);
-            assert_eq!(arrived, [Arrived { messages, bytes, wrong: messages, control: None }; 2]);
-        }
-    }
-
-    #[test]
-    fn a_changed_byte_is_wrong_in_whatever_piece() {
-        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
-            for bend in [
-                |frame: &mut Vec<u8>| frame[ETHERNET_HEADER] ^= 1,
-                |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1,
-            ] {
-                let arrived = there_and_back(bend, piece, size);
-                assert_eq!(arrived.map(|arrived| arrived.wrong), [1, 1], "pieces of {piece}");
+            for (bend, length, wrong) in
+                [(first, size, 1), (last, size, 1), (|frame| frame.truncate(1024), 1010, MESSAGES)]
+            {
+                let [mut near, mut far] = bent(bend, piece, size);
+                far.echo(true);
+                near.send(MESSAGES).unwrap();
+                let (messages, bytes, wrong) = (MESSAGES as u64, (MESSAGES * length) as u64, wrong as u64);
+                let arrived = [far.receive(BATCH).unwrap(), near.receive(BATCH).unwrap()];
+                assert_eq!(arrived, [Arrived { messages, bytes, wrong, control: None }; 2], "pieces of {piece}");
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage};
 use crate::error::Error;
 
 /// The longest sleep. The loops above check for reasons to stop every few turns.
-const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
+pub(super) const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
 
 /// A channel that can be waited for.
 pub(crate) trait Pollable {
@@ -51,7 +51,7 @@ impl<P: Channel + Pollable> Sleeping<P> {
 }
 
 impl<P: Channel + Pollable> Channel for Sleeping<P> {
-    fn info(&self) -> ChannelInfo<'_> {
+    fn info(&self) -> &ChannelInfo {
         self.channel.info()
     }
 
@@ -84,71 +84,5 @@ impl<P: Channel + Pollable> Channel for Sleeping<P> {
 
     fn window(&self) -> Option<u64> {
         self.channel.window()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixDatagram;
-
-    use super::*;
-
-    /// Counts receives, and takes `room` messages at once.
-    struct Counting {
-        socket: UnixDatagram,
-        asked: u32,
-        room: usize,
-    }
-
-    impl Pollable for Counting {
-        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-            Some(self.socket.as_fd())
-        }
-    }
-
-    impl Channel for Counting {
-        fn info(&self) -> ChannelInfo<'_> {
-            ChannelInfo::new("memory", 1)
-        }
-
-        fn prepare(&mut self, _: usize) -> Result<(), Error> {
-            Ok(())
-        }
-
-        fn echo(&mut self, _: bool) {}
-
-        fn send(&mut self, count: usize) -> Result<usize, Error> {
-            Ok(count.min(self.room))
-        }
-
-        fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
-            self.asked += 1;
-            let messages = self.socket.recv(&mut [0]).unwrap_or(0) as u64;
-            Ok(Arrived { messages, ..Arrived::default() })
-        }
-
-        fn send_control(&mut self, _: ControlMessage) -> Result<(), Error> {
-            Ok(())
-        }
-    }
-
-    /// It receives a second time only after it has slept.
-    #[test]
-    fn who_has_nothing_to_do_sleeps_and_who_has_does_not() {
-        let (socket, other) = UnixDatagram::pair().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let mut sleeping = Sleeping::new(Counting { socket, asked: 0, room: 32 });
-        let looks = |sleeping: &mut Sleeping<Counting>| {
-            let arrived = sleeping.receive(1).unwrap().messages;
-            (std::mem::take(&mut sleeping.channel.asked), arrived)
-        };
-        assert_eq!(looks(&mut sleeping), (2, 0));
-        sleeping.send(32).unwrap();
-        assert_eq!(looks(&mut sleeping), (1, 0), "the next batch is ready");
-        sleeping.send(33).unwrap();
-        assert_eq!(looks(&mut sleeping), (2, 0), "there was no room for all of it");
-        other.send(&[1]).unwrap();
-        assert_eq!(looks(&mut sleeping), (1, 1));
     }
 }

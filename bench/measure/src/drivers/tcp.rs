@@ -53,8 +53,7 @@ pub(crate) struct Tcp {
     /// Present until the near side has connected.
     listener: Option<TcpListener>,
     write_batching: WriteBatching,
-    mode: String,
-    largest: usize,
+    info: ChannelInfo,
     content: Content,
     echo: bool,
     /// The messages of one write.
@@ -87,12 +86,14 @@ impl Tcp {
                 (None, Some(listener))
             }
         };
+        let mut info = ChannelInfo::new(mode, mtu.saturating_sub(IP_TCP_HEADERS));
+        info.batching = if write_batching == WriteBatching::Sender { Batching::Bursts } else { Batching::Shared };
+        info.layout.most = MAX_MESSAGE;
         Ok(Tcp {
             stream,
             listener,
             write_batching,
-            mode,
-            largest: mtu.saturating_sub(IP_TCP_HEADERS),
+            info,
             content: Content::default(),
             echo: false,
             batch: Vec::new(),
@@ -217,17 +218,11 @@ impl Pollable for Tcp {
 }
 
 impl Channel for Tcp {
-    fn info(&self) -> ChannelInfo<'_> {
-        let mut info = ChannelInfo::new(&self.mode, self.largest);
-        let batching = if self.write_batching == WriteBatching::Sender { Batching::Bursts } else { Batching::Shared };
-        (info.batching, info.layout.most) = (batching, MAX_MESSAGE);
-        info
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > MAX_MESSAGE {
-            return Err(Error::TooLarge { driver: Row::Tcp.name(), size, most: MAX_MESSAGE });
-        }
         self.content = Content::of(size);
         // The limit of messages in one write.
         let most = match self.write_batching {
@@ -265,12 +260,7 @@ impl Channel for Tcp {
     fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
         write(&mut self.stream, &mut self.rest, &control.marked()).map(drop)
     }
-
-    /// TCP has its own flow control, and loses nothing.
-    fn window(&self) -> Option<u64> {
-        None
-    }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -15,7 +15,6 @@ use super::sleeping::Pollable;
 use super::udp_batch::{GroReceiver, GsoSender};
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::Content;
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::{Side, SideInfo};
 use crate::size::FrameLayout;
@@ -31,8 +30,7 @@ const SOCKET_BUFFER: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Udp {
     socket: UdpSocket,
-    mode: String,
-    layout: FrameLayout,
+    info: ChannelInfo,
     /// The size of the receive buffer, which holds the kernel's own records too.
     buffer: usize,
     content: Content,
@@ -76,18 +74,8 @@ impl Udp {
         // Room for one byte more, to detect a datagram that is too long.
         let back = vec![0; layout.most.max(ControlMessage::MARKED_BYTES) + 1];
         let (content, controls) = (Content::default(), VecDeque::with_capacity(BATCH));
-        Ok(Udp {
-            socket,
-            mode,
-            layout,
-            buffer,
-            content,
-            sender: GsoSender::new(),
-            receiver,
-            echo: false,
-            back,
-            controls,
-        })
+        let (info, sender) = (ChannelInfo { layout, ..ChannelInfo::new(mode, 0) }, GsoSender::new());
+        Ok(Udp { socket, info, buffer, content, sender, receiver, echo: false, back, controls })
     }
 
     /// Receive many datagrams with one call.
@@ -164,16 +152,13 @@ impl Pollable for Udp {
 }
 
 impl Channel for Udp {
-    fn info(&self) -> ChannelInfo<'_> {
-        ChannelInfo { layout: self.layout, ..ChannelInfo::new(&self.mode, 0) }
+    fn info(&self) -> &ChannelInfo {
+        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > self.layout.most {
-            return Err(Error::TooLarge { driver: Driver::Udp.name(), size, most: self.layout.most });
-        }
         self.content = Content::of(size);
-        self.sender.prepare(self.content.bytes(), size <= self.layout.largest);
+        self.sender.prepare(self.content.bytes(), size <= self.info.layout.largest);
         Ok(())
     }
 
@@ -208,12 +193,12 @@ impl Channel for Udp {
     fn window(&self) -> Option<u64> {
         let size = self.content.bytes().len();
         let fit = (self.buffer / 4 / size.max(1)) as u64;
-        Some(if size <= self.layout.largest { WINDOW } else { fit.clamp(2, WINDOW) })
+        Some(if size <= self.info.layout.largest { WINDOW } else { fit.clamp(2, WINDOW) })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     use super::*;
@@ -223,51 +208,16 @@ mod tests {
     }
 
     /// Each test has its own addresses, because the port is always the same.
-    fn pair() -> (Udp, Udp) {
+    pub(crate) fn pair() -> [Udp; 2] {
         static TESTS: AtomicU8 = AtomicU8::new(1);
         let test = TESTS.fetch_add(1, Ordering::Relaxed);
         let (a, b) = (place([127, 34, test, 1]), place([127, 34, test, 2]));
         let open = |side, here, peer| Udp::open(side, "lo", 1500, (here, peer), "kernel".to_owned()).unwrap();
-        (open(Side::Near, &a, &b), open(Side::Far, &b, &a))
+        [open(Side::Near, &a, &b), open(Side::Far, &b, &a)]
     }
-
-    /// Loopback delivers before `send` returns.
-    #[test]
-    fn data_notes_and_echo() {
-        let (mut near, mut far) = pair();
-        assert_eq!(near.layout.largest, 1472);
-        for channel in [&mut near, &mut far] {
-            channel.prepare(16).unwrap();
-        }
-        far.echo(true);
-        for _ in 0..3 {
-            assert_eq!(near.send(1).unwrap(), 1);
-        }
-        near.send_control(ControlMessage::End).unwrap();
-        assert_eq!(near.send(1).unwrap(), 1);
-
-        let first = far.receive(32).unwrap();
-        assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, control: Some(ControlMessage::End) });
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 0, control: None });
-        assert_eq!(near.receive(1).unwrap().messages, 1);
-        assert_eq!(near.receive(32).unwrap().messages, 3);
-
-        far.echo(false);
-        let error = near.prepare(65_508).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{error}");
-        // Two datagrams of another length, and one with other content.
-        near.prepare(17).unwrap();
-        near.send(2).unwrap();
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 2, bytes: 34, wrong: 2, control: None });
-        far.prepare(16).unwrap();
-        near.content = Content::in_place(16);
-        near.send(1).unwrap();
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, control: None });
-    }
-
     #[test]
     fn a_batch_and_the_note_behind_it_come_with_one_look() {
-        let (mut near, mut far) = pair();
+        let [mut near, mut far] = pair();
         for size in [16, 64, 1472] {
             for channel in [&mut near, &mut far] {
                 channel.prepare(size).unwrap();
@@ -289,11 +239,11 @@ mod tests {
 
     #[test]
     fn a_datagram_may_take_several_frames() {
-        let (mut near, mut far) = pair();
+        let [mut near, mut far] = pair();
         for channel in [&mut near, &mut far] {
             channel.prepare(65_507).unwrap();
         }
-        assert_eq!([65_507, 1472, 1473].map(|size| near.layout.frames(size)), [45, 1, 2]);
+        assert_eq!([65_507, 1472, 1473].map(|size| near.info.layout.frames(size)), [45, 1, 2]);
         assert!((2..=WINDOW).contains(&near.window().unwrap()));
         assert_eq!(near.send(1).unwrap(), 1);
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, wrong: 0, control: None });
@@ -307,21 +257,5 @@ mod tests {
             near.send_control(ControlMessage::End).unwrap();
             assert_eq!(near.receive(1).unwrap(), Arrived::default());
         }
-    }
-
-    /// As with `--peer` on the machine of `--serve`.
-    #[test]
-    fn both_sides_may_have_one_address() {
-        let named = |name: &str| SideInfo { name: name.to_owned(), ..place([127, 34, 0, 9]) };
-        let (alpha, beta) = (named("alpha"), named("beta"));
-        let mut near = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).unwrap();
-        let mut far = Udp::open(Side::Far, "lo", 1500, (&beta, &alpha), "kernel".to_owned()).unwrap();
-        for channel in [&mut near, &mut far] {
-            channel.prepare(16).unwrap();
-        }
-        assert_eq!((near.send(2).unwrap(), far.receive(32).unwrap().messages), (2, 2));
-        assert_eq!((far.send(1).unwrap(), near.receive(32).unwrap().messages), (1, 1));
-        let error = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).map(drop).unwrap_err();
-        assert!(error.to_string().contains("127.34.0.9:34997 is in use") && error.exit_code() == 3, "{error}");
     }
 }

@@ -144,23 +144,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn what_fits_no_frame_goes_in_datagrams_of_its_own() {
-        let ((near, far), mut sender, mut receiver) = (pair(), GsoSender::new(), GroReceiver::new().unwrap());
-        GroReceiver::merge(&far, true);
-        sender.prepare(&[7; 65_507], false);
-        assert_eq!(sender.send(&near, 1).unwrap(), 1);
-        assert_eq!(looked(&mut receiver, &far).1, [[7; 65_507].to_vec()]);
-        sender.prepare(&[7; 20_000], false);
-        assert_eq!(sender.send(&near, 3).unwrap(), 3);
-        assert_eq!(looked(&mut receiver, &far).0, 3);
-    }
-
-    #[test]
-    fn nothing_there_is_no_datagram() {
-        let ((_near, far), mut receiver) = (pair(), GroReceiver::new().unwrap());
-        let error = receiver.receive(&far, &mut |_| panic!("nothing was sent")).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-    }
 }

@@ -1,7 +1,7 @@
 //! A wire in memory that loses and delays messages, for the tests of the measurement loops.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -112,8 +112,9 @@ fn is_nth(count: u64, every: u64) -> bool {
 }
 
 impl Channel for Fake {
-    fn info(&self) -> ChannelInfo<'_> {
-        ChannelInfo::new("fake", 1500)
+    fn info(&self) -> &ChannelInfo {
+        static INFO: LazyLock<ChannelInfo> = LazyLock::new(|| ChannelInfo::new("fake", 1500));
+        &INFO
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

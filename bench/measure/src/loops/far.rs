@@ -241,16 +241,6 @@ mod tests {
         assert_eq!(count.counted, Some(expected));
         assert_eq!(count.all.messages, 121);
     }
-
-    #[test]
-    fn a_pause_makes_the_interval_longer_and_not_the_count_wrong() {
-        let (mut count, start) = (count(None), Instant::now());
-        for at in [0, 10, 20, 150] {
-            count.on_data(data(2), start + at * MS);
-        }
-        assert_eq!(count.counted, Some(ControlMessage::Counted { step: 1, messages: 4, bytes: 256, time: 140 * MS }));
-    }
-
     #[test]
     fn the_sender_is_told_four_times_a_window() {
         let (mut count, now) = (count(Some(16)), Instant::now());

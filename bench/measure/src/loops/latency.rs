@@ -30,6 +30,14 @@ pub fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
 
+/// All of these times.
+pub fn together<'a>(all: impl IntoIterator<Item = &'a RoundTrips>) -> RoundTrips {
+    let mut sum = round_trips();
+    // Cannot fail: all have the same bounds.
+    all.into_iter().for_each(|one| _ = sum.add(one));
+    sum
+}
+
 impl OpenDriver<'_> {
     /// The near side of one measurement.
     pub(crate) fn latency(&mut self, step: Step) -> Result<Latency, Error> {
@@ -199,15 +207,6 @@ mod tests {
         let times = times.unwrap();
         assert!(times.len() > 1 && times[1..].iter().all(|time| *time >= BETWEEN), "{times:?}");
     }
-
-    #[test]
-    fn several_sizes_one_after_the_other() {
-        let all = fake::across(Faults::default(), |channel| {
-            Ok([measure(channel)?, measure_with(channel, 2, fake::TIMEOUTS)?])
-        });
-        assert!(all.unwrap().iter().all(|one| !one.round_trips.is_empty()));
-    }
-
     #[test]
     fn silence_is_an_error() {
         assert!(matches!(measure_with(&mut fake::alone(), 1, fake::SHORT_TIMEOUTS), Err(Error::Silent { .. })));

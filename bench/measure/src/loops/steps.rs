@@ -41,10 +41,13 @@ impl<'a> OpenDriver<'a> {
     }
 
     pub(super) fn prepare(&mut self, step: Step) -> Result<(), Error> {
+        let (size, most) = (step.size, self.channel.info().layout.most);
         match step.bench {
-            Bench::Bulk => self.channel.transfer(step.size),
-            Bench::Volley => self.channel.volley(step.size),
-            Bench::Latency | Bench::Bandwidth | Bench::Rate | Bench::LogP => self.channel.prepare(step.size),
+            Bench::Bulk => self.channel.transfer(size),
+            Bench::Volley => self.channel.volley(size),
+            // The far side of our messages does not know their limit, and the near side has checked it.
+            _ if most > 0 && size > most => Err(Error::TooLarge { driver: self.driver.name(), size, most }),
+            Bench::Latency | Bench::Bandwidth | Bench::Rate | Bench::LogP => self.channel.prepare(size),
         }?;
         self.channel.lose(step.loss);
         Ok(())

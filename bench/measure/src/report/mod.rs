@@ -248,21 +248,6 @@ mod tests {
     use crate::stats::measured;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
-
-    #[test]
-    fn each_row_says_its_loss_where_frames_are_lost() {
-        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Driver::Am, 0, 1_000_000) };
-        let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], CORES).table();
-        let expected = "  driver  mode       framing  size    loss  user bytes  messages    frames  lost
-  am      veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am      veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am      veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-";
-        assert!(text.contains(expected), "{text}");
-        let text = Report::new(&[with(0, 0)], CORES).table();
-        assert!(!text.contains("loss"), "{text}");
-    }
-
     #[test]
     fn rounds_that_differ_too_much_are_said_to() {
         let table = |worst| {
@@ -297,31 +282,5 @@ one round, drivers taken in turn; both sides pinned: near on core 2, far on core
 XDP ran in the kernel's generic receive path: the faster one on a veth of one queue, the slower one on a NIC
 ";
         assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn lines_and_every_pair_that_ran() {
-        let all = [
-            measured(Bench::Latency, 0, Driver::Am, 0, 1040),
-            measured(Bench::Rate, 0, Driver::Am, 0, 400),
-            measured(Bench::Rate, 0, Driver::Raw, 0, 500),
-            measured(Bench::Rate, 0, Driver::Udp, 0, 100),
-        ];
-        let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
-        assert_eq!(
-            lines[0],
-            r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#.to_owned()
-                + r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10,"by_round":[1040.0],"lost":0,"#
-                + r#""batching":"single","bundles":false,"xdp":"generic","cores":[2,3]}"#
-        );
-        let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;
-        assert!(lines[1].starts_with(&format!(r#"{start}"bytes_per_s":25600,"mode":"veth copy""#)), "{}", lines[1]);
-        assert!(!lines[3].contains("xdp"), "there is none below kernel UDP: {}", lines[3]);
-        let rates = r#"{"bench":"rate","size":64,"am_over_raw":0.8,"am_over_udp":4.0,"udp_over_am":0.25,"#;
-        assert!(
-            lines[4].contains(&format!(r#"{rates}"udp_over_raw":0.2,"range":{{"am_over_raw":[0.8,0.8]"#)),
-            "{}",
-            lines[4]
-        );
     }
 }

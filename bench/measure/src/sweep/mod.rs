@@ -22,7 +22,7 @@ use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
-use crate::spread::{Spread, median};
+use crate::spread::{Spread, grouped, median};
 use crate::stats::Measured;
 
 use fit::Model;
@@ -107,14 +107,8 @@ impl Sweep {
 
     /// The curves of these measurements.
     pub fn new(all: &[Measured], cores: Cores) -> Sweep {
-        let mut drivers: Vec<Driver> = Vec::new();
-        for one in all {
-            if !drivers.contains(&one.driver) {
-                drivers.push(one.driver);
-            }
-        }
         let rounds = all.iter().map(|one| one.round + 1).max().unwrap_or(0);
-        let curves = drivers.into_iter().filter_map(|driver| Curve::of(driver, all, rounds)).collect();
+        let curves = grouped(all, |one| one.driver).iter().filter_map(|mine| Curve::of(mine, rounds)).collect();
         Sweep { curves, cores, rounds }
     }
 
@@ -132,9 +126,9 @@ impl Sweep {
 }
 
 impl Curve {
-    fn of(driver: Driver, all: &[Measured], rounds: usize) -> Option<Curve> {
-        let is_mine = |one: &&Measured| one.driver == driver && one.bench == Bench::Bandwidth;
-        let mine: Vec<&Measured> = all.iter().filter(is_mine).collect();
+    /// Of one driver's measurements.
+    fn of(all: &[&Measured], rounds: usize) -> Option<Curve> {
+        let mine: Vec<&Measured> = all.iter().copied().filter(|one| one.bench == Bench::Bandwidth).collect();
         let (first, points) = (mine.first()?, points(&mine));
         let of_round = |round| {
             let its: Vec<&Measured> = mine.iter().copied().filter(|one| one.round == round).collect();
@@ -150,7 +144,8 @@ impl Curve {
         let n_half = middle(|model| model.n_half);
         let ends = middle(|model| Some(model.t0)).zip(middle(|model| Some(model.r_inf)));
         let model = ends.map(|(t0, r_inf)| Model { t0, r_inf, n_half });
-        let (mode, xdp, framing, batching) = (first.mode.clone(), first.xdp, first.framing, first.batching);
+        let (driver, mode, xdp) = (first.driver, first.mode.clone(), first.xdp);
+        let (framing, batching) = (first.framing, first.batching);
         Some(Curve { driver, mode, xdp, framing, batching, points, model, rounds })
     }
 

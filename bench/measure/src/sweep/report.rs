@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use plotters::prelude::SeriesLabelPosition;
 use serde_json::{Map, Value, json};
 
 use crate::batching::Batching;
-use crate::chart::{self, Axis, COLOURS, Names, Panel};
+use crate::chart::{self, COLOURS, Horizontal, Names, Panel, SeriesLabelPosition, Vertical};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
@@ -112,32 +111,17 @@ impl Sweep {
 
     /// The plot, with this title.
     pub fn svg(&self, title: &str) -> Result<String, Error> {
-        let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let most_size = points().map(|point| point.size).max().unwrap_or(2).max(2) as f64;
-        let most_rate = points().map(|point| point.rate()).fold(1.0, f64::max) * 1.05;
-        let powers = (0..=most_size.log2() as u32).step_by(2);
-        let step = round(most_rate / 6.0);
-        let rates = (0..).map(|nth| f64::from(nth) * step).take_while(|rate| *rate <= most_rate);
-        let axes = [
-            Axis {
-                name: "bytes of a message",
-                is_log: true,
-                range: (1.0, most_size),
-                ticks: powers.map(|power| f64::from(1u32 << power)).collect(),
-                label: &|size| format!("{size:.0}"),
-            },
-            Axis {
-                name: "",
-                is_log: false,
-                range: (0.0, most_rate),
-                ticks: rates.collect(),
-                label: &|rate| format!("{}B/s", metric(rate)),
-            },
-        ];
+        let powers = (0..=16).step_by(2).map(|power| f64::from(1u32 << power)).collect();
         let curves = self.curves.iter().zip(COLOURS).map(|(curve, colour)| drawn(curve, colour)).collect();
-        let (title, names) = (title.to_owned(), Names::Box(SeriesLabelPosition::UpperLeft));
+        let x = Horizontal("bytes of a message", powers, &|size| format!("{size:.0}"));
+        let (y, names) = (
+            Vertical::FromZero(1.0, &|rate| format!("{}B/s", metric(rate))),
+            Names::Box(SeriesLabelPosition::UpperLeft),
+        );
         let steps = self.curves.first().map(steps).unwrap_or_default();
-        chart::svg("", &[vec![Panel { title, axes, curves, names, steps }]], 900, 530)
+        let mut panel = Panel::new(title.to_owned(), curves, names, x, y);
+        panel.steps = steps;
+        chart::svg("", &[vec![panel]], 900, 530)
     }
 
     /// The lines below a table of these things.
@@ -204,12 +188,6 @@ impl Curve {
     }
 }
 
-/// The next larger number with one digit that is 1, 2 or 5.
-pub(super) fn round(number: f64) -> f64 {
-    let power = 10f64.powf(number.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
-}
-
 /// The sizes that fill the frames of a driver, where one more frame begins.
 fn steps(curve: &Curve) -> Vec<(f64, String)> {
     let words = |frames| if frames == 1 { "1 frame".to_owned() } else { format!("{frames}") };
@@ -217,7 +195,7 @@ fn steps(curve: &Curve) -> Vec<(f64, String)> {
 }
 
 fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
-    let points = curve.points.iter().map(|point| (point.size as f64, point.rate())).collect();
+    let points = curve.points.iter().map(|point| (point.size as f64, point.rate()));
     let (mut name, mut dots) = (curve.driver.to_string(), Vec::new());
     if curve.batching == Batching::Shared {
         name.push_str(" coalesced");
@@ -230,5 +208,7 @@ fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
             let _ = write!(name, ", n1/2 {size:.0} B (the dot)");
         }
     }
-    chart::Curve { dots, ..chart::Curve::line(name, colour, points) }
+    let mut line = chart::Curve::line(name, colour, points);
+    line.dots = dots;
+    line
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::stats::{Outcome, streamed};
+use crate::stats::streamed;
 
 const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 
@@ -38,22 +38,6 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
     assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
     assert!((sweep.ratio(Driver::Am, Driver::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
 }
-
-/// One of the two lacks a size, or has other batching.
-#[test]
-fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
-    let ratios = |all: &[Measured]| {
-        [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Driver::Am, Driver::Raw, &figure).is_some())
-    };
-    assert_eq!(ratios(&all()), [true, true]);
-    let without =
-        |size| all().into_iter().filter(|one| one.driver == Driver::Am || one.layout.size != size).collect::<Vec<_>>();
-    assert_eq!([ratios(&without(10)), ratios(&without(4000))], [[false, true], [true, false]]);
-    let mut shared = all();
-    shared.iter_mut().filter(|one| one.driver == Driver::Am).for_each(|one| one.batching = Batching::Shared);
-    assert_eq!(ratios(&shared), [false, false]);
-}
-
 #[test]
 fn a_message_counts_once_however_many_pieces_it_has() {
     let lines = Sweep::new(&all()[..14], CORES).json();
@@ -62,29 +46,6 @@ fn a_message_counts_once_however_many_pieces_it_has() {
     let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
 }
-
-/// As `rate` counts them: the frames that were sent, not those that a single message takes.
-#[test]
-fn messages_in_bundles_are_more_than_their_frames() {
-    let mut all = all();
-    for one in all.iter_mut().filter(|one| one.driver == Driver::Am && one.layout.frames == 1) {
-        let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
-        (one.batching, counted.frames_each) = (Batching::Shared, 0.05);
-    }
-    let sweep = Sweep::new(&all, CORES);
-    let lines = sweep.json();
-    for line in &lines[..lines.len() - 1] {
-        let frames_each = line["frames_per_s"].as_f64().unwrap() / line["messages_per_s"].as_f64().unwrap();
-        let in_bundles = line["via"] == "am" && line["frames"] == 1;
-        let expected = if in_bundles { 0.05 } else { line["frames"].as_f64().unwrap() };
-        assert!((frames_each / expected - 1.0).abs() < 0.2, "medians of two rounds: {line}");
-        assert_eq!(line["bundles"], line["via"] == "am", "{line}");
-    }
-    assert!(sweep.table().contains("one way, am coalesced, counted"), "{}", sweep.table());
-    let svg = sweep.svg("").unwrap();
-    assert!(svg.contains("\nam coalesced: t0") && svg.contains("\nraw: t0"), "{svg}");
-}
-
 #[test]
 fn a_round_that_was_interrupted_gives_no_figures() {
     let mut all = all();
@@ -95,23 +56,4 @@ fn a_round_that_was_interrupted_gives_no_figures() {
     let sweep = Sweep::new(&all, CORES);
     assert!(summary(&sweep)["am_t0_ns"].is_null());
     assert!(sweep.table().contains('?'), "{}", sweep.table());
-}
-
-#[test]
-fn the_picture_has_every_curve_and_step() {
-    let svg = Sweep::new(&all(), CORES).svg("a < b & c").unwrap();
-    // A line each in the curve and in the box of names.
-    assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4, "{svg}");
-    for frames in ["1 frame", "2"] {
-        assert!(svg.contains(&format!("\n{frames}\n")), "{frames}: {svg}");
-    }
-    assert!(svg.contains("a &lt; b &amp; c") && svg.contains("n1/2") && svg.ends_with("</svg>\n"), "{svg}");
-    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-    let nothing = Sweep::new(&[], CORES).svg("").unwrap();
-    assert!(!nothing.contains("NaN"), "{nothing}");
-}
-
-#[test]
-fn ticks_are_at_round_numbers() {
-    assert_eq!([0.17, 0.9, 1.0, 110.0, 4.9e8].map(report::round), [0.2, 1.0, 1.0, 200.0, 5e8]);
 }

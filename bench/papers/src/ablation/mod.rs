@@ -20,8 +20,6 @@
 //! Each row is a driver, and all drivers take turns.
 
 mod report;
-#[cfg(test)]
-mod tests;
 
 use clap::Args;
 

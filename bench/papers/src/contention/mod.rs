@@ -12,7 +12,7 @@ use am_measure::error::Error;
 use am_measure::hosts::{Arena, HostPlan, Span, Tally, Wait, check};
 use am_measure::options::usage;
 use am_measure::progress::Progress;
-use am_measure::spread::{Spread, median};
+use am_measure::spread::median_of;
 use am_measure::watch::Watch;
 
 use report::Contention;
@@ -225,19 +225,20 @@ impl Order {
 /// Measure all of it, the servers in turn.
 fn measure(order: &Order, arena: &mut dyn Arena, progress: &Progress) -> (Contention, Result<(), Error>) {
     let mut all = Contention { order: order.clone(), mode: arena.mode(), points: Vec::new(), floods: Vec::new() };
+    let mut runs = Runs { arena, span: order.span, progress };
     let end = (0..order.rounds).try_for_each(|round| {
         for &size in &order.sizes {
             for &clients in &order.clients {
                 for nth in 0..order.servers.len() {
                     let server = order.servers[(round + nth) % order.servers.len()];
                     progress.say(&format!("{clients} clients, {size} B, {}", server.name()));
-                    all.points.push(point(server, size, clients, order.span, arena, progress)?);
+                    all.points.push(runs.point(server, size, clients)?);
                 }
             }
             for (&server, clients) in order.servers.iter().zip(std::iter::repeat(order.flooded())) {
                 let Some(clients) = clients else { continue };
                 progress.say(&format!("a flood, {size} B, {}", server.name()));
-                all.floods.extend(floods(server, size, clients, order.span, arena, progress)?);
+                all.floods.extend(runs.floods(server, size, clients)?);
             }
         }
         Ok(())
@@ -245,86 +246,64 @@ fn measure(order: &Order, arena: &mut dyn Arena, progress: &Progress) -> (Conten
     (all, end)
 }
 
-/// Run hosts, and return the tallies of the clients.
-fn clients_of(
-    plans: &[HostPlan],
-    clients: usize,
+/// Where hosts run, and for how long.
+struct Runs<'a> {
+    arena: &'a mut dyn Arena,
     span: Span,
-    arena: &mut dyn Arena,
-    progress: &Progress,
-) -> Result<(Vec<Tally>, Totals), Error> {
-    let mut tallies = arena.run(plans, span)?;
-    check(&tallies)?;
-    progress.done();
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum();
-    let totals = Totals {
-        rejects: sum(|tally| tally.rejects_sent),
-        retransmitted: sum(|tally| tally.retransmitted),
-        returned: sum(|tally| tally.returned),
-        requests: sum(|tally| tally.requests),
-        acks: tallies[..plans.len() - clients].iter().map(|tally| tally.acks).sum(),
-    };
-    Ok((tallies.split_off(plans.len() - clients), totals))
+    progress: &'a Progress,
 }
 
-fn point(
-    server: Server,
-    size: usize,
-    clients: usize,
-    span: Span,
-    arena: &mut dyn Arena,
-    progress: &Progress,
-) -> Result<Point, Error> {
-    let mut run = |outstanding| {
-        let plans = server.plans(clients, size, |_| (outstanding, 1));
-        clients_of(&plans, clients, span, arena, progress)
-    };
-    let (loaded, totals) = run(UNLIMITED)?;
-    let (alone, _) = run(1)?;
-    let p50 = |tallies: &[Tally]| {
-        let each: Vec<f64> = tallies.iter().map(|tally| tally.round_trips.value_at_quantile(0.5) as f64).collect();
-        median(&each).unwrap_or_default()
-    };
-    let rates = loaded.iter().map(Tally::rate).collect();
-    Ok(Point { server, size, clients, rates, round_trip: p50(&alone), loaded: p50(&loaded), totals })
-}
+impl Runs<'_> {
+    /// Run hosts, and return the tallies of the clients.
+    fn clients_of(&mut self, plans: &[HostPlan], clients: usize) -> Result<(Vec<Tally>, Totals), Error> {
+        let mut tallies = self.arena.run(plans, self.span)?;
+        check(&tallies)?;
+        self.progress.done();
+        let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum();
+        let totals = Totals {
+            rejects: sum(|tally| tally.rejects_sent),
+            retransmitted: sum(|tally| tally.retransmitted),
+            returned: sum(|tally| tally.returned),
+            requests: sum(|tally| tally.requests),
+            acks: tallies[..plans.len() - clients].iter().map(|tally| tally.acks).sum(),
+        };
+        Ok((tallies.split_off(plans.len() - clients), totals))
+    }
 
-/// The last clients are modest; the first is too, or floods.
-fn floods(
-    server: Server,
-    size: usize,
-    clients: usize,
-    span: Span,
-    arena: &mut dyn Arena,
-    progress: &Progress,
-) -> Result<Vec<Flooded>, Error> {
-    let mut run = |first: (u32, usize)| -> Result<Vec<f64>, Error> {
-        let plans = server.plans(clients, size, |nth| if nth == 0 { first } else { (MODEST, 1) });
-        let (tallies, _) = clients_of(&plans, clients, span, arena, progress)?;
-        Ok(tallies.iter().map(Tally::rate).collect())
-    };
-    let before = run((MODEST, 1))?;
-    let flooded = |flood: Flood| {
-        let connections = if flood == Flood::Connections { FLOOD_CONNECTIONS } else { 1 };
-        let after = run((UNLIMITED, connections))?;
-        let others: f64 = after[1..].iter().sum();
-        let changes = after.iter().zip(&before).skip(1).map(|(after, before)| after / before);
-        let worst = changes.max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs())).unwrap_or(1.0);
-        let flooder = after[0] / (others / (clients - 1) as f64);
-        Ok(Flooded { server, size, clients, flood, others: others / before[1..].iter().sum::<f64>(), worst, flooder })
-    };
-    Flood::ALL.into_iter().map(flooded).collect()
+    fn point(&mut self, server: Server, size: usize, clients: usize) -> Result<Point, Error> {
+        let mut run = |outstanding| self.clients_of(&server.plans(clients, size, |_| (outstanding, 1)), clients);
+        let ((loaded, totals), (alone, _)) = (run(UNLIMITED)?, run(1)?);
+        let p50 = |tallies: &[Tally]| {
+            median_of(&tallies.iter().collect::<Vec<_>>(), |tally| tally.round_trips.value_at_quantile(0.5) as f64)
+        };
+        let rates = loaded.iter().map(Tally::rate).collect();
+        Ok(Point { server, size, clients, rates, round_trip: p50(&alone), loaded: p50(&loaded), totals })
+    }
+
+    /// The last clients are modest; the first is too, or floods.
+    fn floods(&mut self, server: Server, size: usize, clients: usize) -> Result<Vec<Flooded>, Error> {
+        let mut run = |first: (u32, usize)| -> Result<Vec<f64>, Error> {
+            let plans = server.plans(clients, size, |nth| if nth == 0 { first } else { (MODEST, 1) });
+            Ok(self.clients_of(&plans, clients)?.0.iter().map(Tally::rate).collect())
+        };
+        let before = run((MODEST, 1))?;
+        let flooded = |flood: Flood| {
+            let connections = if flood == Flood::Connections { FLOOD_CONNECTIONS } else { 1 };
+            let after = run((UNLIMITED, connections))?;
+            let others: f64 = after[1..].iter().sum();
+            let changes = after.iter().zip(&before).skip(1).map(|(after, before)| after / before);
+            let worst = changes.max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs())).unwrap_or(1.0);
+            let flooder = after[0] / (others / (clients - 1) as f64);
+            let others = others / before[1..].iter().sum::<f64>();
+            Ok(Flooded { server, size, clients, flood, others, worst, flooder })
+        };
+        Flood::ALL.into_iter().map(flooded).collect()
+    }
 }
 
 impl Point {
     fn aggregate(&self) -> f64 {
         self.rates.iter().sum()
-    }
-
-    /// The rates of the clients over an equal share.
-    fn shares(&self) -> Option<Spread> {
-        let equal = self.aggregate() / self.clients as f64;
-        Spread::of(self.rates.iter().map(|rate| rate / equal))
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use plotters::prelude::RGBColor;
 use serde_json::{Value, json};
 
-use am_measure::chart::{self, Axis, COLOURS, Curve, Names, Panel};
+use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, RGBColor, Vertical};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, metric, nanoseconds, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
-use am_measure::spread::{Spread, median};
+use am_measure::spread::{grouped, median_of, shares};
 
 use super::{Flood, Flooded, Order, Point, Server, Totals};
 
@@ -64,48 +63,26 @@ impl Contention {
         self.points.is_empty()
     }
 
+    /// By size, then by server, then by clients.
     fn rows(&self) -> Vec<Row> {
-        let Order { servers, sizes, clients, .. } = &self.order;
-        let each = sizes.iter().flat_map(|size| servers.iter().map(move |server| (*size, *server)));
-        let each = each.flat_map(|(size, server)| clients.iter().map(move |clients| (size, server, *clients)));
-        let mut rows: Vec<Row> = each.filter_map(|(size, server, clients)| self.row(size, server, clients)).collect();
+        let groups = grouped(&self.points, |point| (point.size, point.server, point.clients));
+        let mut rows: Vec<Row> = groups.iter().map(|all| Row::of(all)).collect();
+        let place = |size: usize| self.order.sizes.iter().position(|other| *other == size);
+        rows.sort_by_key(|row| (place(row.size), self.order.servers.iter().position(|server| *server == row.server)));
         let peaks: Vec<Option<f64>> = rows.iter().map(|row| peak(row, &rows)).collect();
         rows.iter_mut().zip(peaks).for_each(|(row, peak)| row.over_peak = peak);
         rows
     }
 
-    fn row(&self, size: usize, server: Server, clients: usize) -> Option<Row> {
-        let is = |point: &&Point| (point.size, point.server, point.clients) == (size, server, clients);
-        let all: Vec<&Point> = self.points.iter().filter(is).collect();
-        let middle = |of: &dyn Fn(&Point) -> f64| median(&all.iter().map(|point| of(point)).collect::<Vec<_>>());
-        let share = |of: fn(Spread) -> f64| middle(&|point| point.shares().map_or(1.0, of));
-        Some(Row {
-            server,
-            size,
-            clients,
-            aggregate: middle(&Point::aggregate)?,
-            over_peak: None,
-            share: (share(|share| share.least)?, share(|share| share.most)?),
-            round_trip: middle(&|point| point.round_trip)?,
-            loaded: middle(&|point| point.loaded)?,
-            totals: all.iter().fold(Totals::default(), |sum, point| sum.plus(point.totals)),
-        })
-    }
-
     fn verdicts(&self, rows: &[Row]) -> Vec<Verdict> {
-        let Order { servers, sizes, .. } = &self.order;
-        let each = sizes.iter().flat_map(|size| servers.iter().map(move |server| (*size, *server)));
-        each.filter_map(|(size, server)| {
-            let its: Vec<&Row> = rows.iter().filter(|row| (row.size, row.server) == (size, server)).collect();
-            let over = Spread::of(its.iter().filter(|row| row.clients > 1).filter_map(|row| row.over_peak));
-            let share = its
-                .iter()
-                .fold((1.0, 1.0), |(least, most): (f64, f64), row| (least.min(row.share.0), most.max(row.share.1)));
-            let slope_over_gap = slope(&its).zip(its.first()).map(|(slope, first)| slope * first.aggregate / 1e9);
-            its.first()?;
-            Some(Verdict { server, size, over_peak: over.map(|over| over.least), share, slope_over_gap })
-        })
-        .collect()
+        let verdict = |its: &[Row]| {
+            let over = its.iter().filter(|row| row.clients > 1).filter_map(|row| row.over_peak).reduce(f64::min);
+            let least = its.iter().map(|row| row.share.0).fold(1.0, f64::min);
+            let most = its.iter().map(|row| row.share.1).fold(1.0, f64::max);
+            let slope_over_gap = slope(its).map(|slope| slope * its[0].aggregate / 1e9);
+            Verdict { server: its[0].server, size: its[0].size, over_peak: over, share: (least, most), slope_over_gap }
+        };
+        rows.chunk_by(|a, b| (a.size, a.server) == (b.size, b.server)).map(verdict).collect()
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
@@ -143,20 +120,13 @@ impl Contention {
 
     /// Medians over the rounds.
     fn floods(&self) -> Vec<Flooded> {
-        let mut floods: Vec<Flooded> = Vec::new();
-        for one in &self.floods {
-            let key = |flooded: &Flooded| (flooded.server, flooded.size, flooded.flood);
-            if floods.iter().any(|known| key(known) == key(one)) {
-                continue;
-            }
-            let middle = |of: fn(&Flooded) -> f64| {
-                let all: Vec<f64> = self.floods.iter().filter(|other| key(other) == key(one)).map(of).collect();
-                median(&all).unwrap_or(1.0)
-            };
-            let (others, worst) = (middle(|one| one.others), middle(|one| one.worst));
-            floods.push(Flooded { others, worst, flooder: middle(|one| one.flooder), ..one.clone() });
-        }
-        floods
+        let middle = |all: Vec<&Flooded>| {
+            let of = |figure: fn(&Flooded) -> f64| median_of(&all, figure);
+            let (others, worst, flooder) = (of(|one| one.others), of(|one| one.worst), of(|one| one.flooder));
+            Flooded { others, worst, flooder, ..all[0].clone() }
+        };
+        let groups = grouped(&self.floods, |flooded| (flooded.server, flooded.size, flooded.flood));
+        groups.into_iter().map(middle).collect()
     }
 
     fn is_simulated(&self) -> bool {
@@ -226,32 +196,21 @@ impl Contention {
                 if its.is_empty() { Vec::new() } else { drawn(&its, server.name(), colour, is_rate) }
             })
             .collect();
-        let values = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|value| *value > 0.0);
-        let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
-        let label: &dyn Fn(f64) -> String =
+        let label: Label<'_> =
             if is_rate { &|rate| format!("{}/s", metric(rate)) } else { &|ns| nanoseconds(ns.round() as u64) };
         // Labels of more would overlap.
         let counts = self.order.clients.iter();
         let counts = counts.filter(|count| self.order.clients.len() <= 6 || count.is_power_of_two());
-        let axes = [
-            Axis {
-                name: "clients",
-                is_log: true,
-                range: (1.0, self.order.clients.last().map_or(2, |most| *most.max(&2)) as f64),
-                ticks: counts.map(|count| *count as f64).collect(),
-                label: &|count| format!("{count:.0}"),
-            },
-            Axis::decades(least.min(most), most, label),
-        ];
-        Panel { title, axes, curves, names: Names::AtEnds, steps: Vec::new() }
+        let x = Horizontal("clients", counts.map(|count| *count as f64).collect(), &|count| format!("{count:.0}"));
+        Panel::new(title, curves, Names::AtEnds, x, Vertical::Decades(label))
     }
 }
 
 /// The aggregate and one client's rate, with the slowest and the fastest client; or the round trip.
 fn drawn(rows: &[&Row], name: &str, colour: RGBColor, is_rate: bool) -> Vec<Curve> {
-    let curve = |name: String, of: &dyn Fn(&Row) -> f64, bars: Vec<(f64, f64, f64)>| {
-        let points = rows.iter().map(|row| (row.clients as f64, of(row))).collect();
-        Curve { bars, ..Curve::line(name, colour, points) }
+    let curve = |name: String, of: &dyn Fn(&Row) -> f64, bars: Vec<(f64, f64, f64)>| Curve {
+        bars,
+        ..Curve::line(name, colour, rows.iter().map(|row| (row.clients as f64, of(row))))
     };
     if !is_rate {
         return vec![curve(name.to_owned(), &|row| row.round_trip, Vec::new())];
@@ -261,22 +220,6 @@ fn drawn(rows: &[&Row], name: &str, colour: RGBColor, is_rate: bool) -> Vec<Curv
         curve(format!("{name}: all"), &|row| row.aggregate, Vec::new()),
         curve(format!("{name}: one"), &Row::mean, rows.iter().map(bar).collect()),
     ]
-}
-
-impl Totals {
-    fn plus(self, other: Totals) -> Totals {
-        Totals {
-            rejects: self.rejects + other.rejects,
-            retransmitted: self.retransmitted + other.retransmitted,
-            returned: self.returned + other.returned,
-            requests: self.requests + other.requests,
-            acks: self.acks + other.acks,
-        }
-    }
-
-    fn acks_per_request(&self) -> f64 {
-        self.acks as f64 / self.requests.max(1) as f64
-    }
 }
 
 const COLUMNS: &[Column<Row>] = &[
@@ -296,7 +239,7 @@ const COLUMNS: &[Column<Row>] = &[
     (">rejects", "rejects", |row| Cell::Count(row.totals.rejects)),
     (">sent again", "retransmitted", |row| Cell::Count(row.totals.retransmitted)),
     ("", "returned", |row| Cell::Count(row.totals.returned)),
-    (">acks", "acks_per_request", |row| Cell::Ratio(row.totals.acks_per_request())),
+    (">acks", "acks_per_request", |row| Cell::Ratio(row.totals.acks as f64 / row.totals.requests.max(1) as f64)),
 ];
 
 const FLOOD: &[Column<Flooded>] = &[
@@ -310,6 +253,29 @@ const FLOOD: &[Column<Flooded>] = &[
 ];
 
 impl Row {
+    /// Medians of the points of all rounds.
+    fn of(all: &[&Point]) -> Row {
+        let &&Point { server, size, clients, .. } = &all[0];
+        let sum = |of: fn(&Totals) -> u64| all.iter().map(|point| of(&point.totals)).sum();
+        Row {
+            server,
+            size,
+            clients,
+            aggregate: median_of(all, Point::aggregate),
+            over_peak: None,
+            share: (median_of(all, |point| shares(&point.rates).0), median_of(all, |point| shares(&point.rates).1)),
+            round_trip: median_of(all, |point| point.round_trip),
+            loaded: median_of(all, |point| point.loaded),
+            totals: Totals {
+                rejects: sum(|all| all.rejects),
+                retransmitted: sum(|all| all.retransmitted),
+                returned: sum(|all| all.returned),
+                requests: sum(|all| all.requests),
+                acks: sum(|all| all.acks),
+            },
+        }
+    }
+
     /// The rate of one client.
     fn mean(&self) -> f64 {
         self.aggregate / self.clients as f64
@@ -323,7 +289,7 @@ fn peak(row: &Row, rows: &[Row]) -> Option<f64> {
 }
 
 /// Nanoseconds of the round trip that one more client adds, between the two largest numbers of clients.
-fn slope(rows: &[&Row]) -> Option<f64> {
+fn slope(rows: &[Row]) -> Option<f64> {
     let [.., before, last] = rows else { return None };
     Some((last.round_trip - before.round_trip) / (last.clients - before.clients).max(1) as f64)
 }

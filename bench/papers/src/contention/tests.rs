@@ -48,16 +48,6 @@ fn one_endpoint_serves_many_clients_alike() {
         }
     }
 }
-
-/// Where the round trip is as long as an acknowledgement waits for a message to travel with, it leaves alone. The server
-/// pays for those frames.
-#[test]
-fn acknowledgements_alone_cost_some_of_the_rate() {
-    let figures = simulated(Server::One, &[1, 64], WORD_BYTES);
-    let over_peak = summary(&figures)["over_peak"].as_f64().unwrap();
-    assert!(over_peak >= 0.88, "{}", figures.table());
-}
-
 /// A turn serves all endpoints of a set. With many of them each visit finds one message, and the visit is paid for.
 #[test]
 fn many_polled_endpoints_serve_their_clients_alike() {
@@ -73,17 +63,4 @@ fn the_same_run_has_the_same_figures() {
     let [one, other] = [(); 2].map(|()| simulated(Server::Polled, &[1, 3], 100).json());
     assert_eq!(one, other);
     assert!(one.iter().all(|line| line.get("summary").unwrap_or(line)["simulated"] == true), "{one:?}");
-}
-
-#[test]
-fn each_server_has_its_plans() {
-    let plans = |server: Server| server.plans(3, 16, |nth| if nth == 0 { (9, 2) } else { (1, 1) });
-    let names = |server| plans(server).iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(Server::Polled), ["server", "client0", "client1", "client2"]);
-    assert_eq!(names(Server::Threads)[..3], ["server0", "server1", "server2"]);
-    assert_eq!(plans(Server::Polled)[0].endpoints, ["for0", "for1", "for2"]);
-    let ports: Vec<usize> = plans(Server::Threads).iter().map(|plan| plan.port).collect();
-    assert_eq!(ports, [0, 4, 5, 1, 2, 3], "a port for each");
-    let first = &plans(Server::One)[1];
-    assert_eq!((first.targets.len(), first.outstanding), (2, 9));
 }

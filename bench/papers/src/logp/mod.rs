@@ -14,7 +14,7 @@ use am_measure::options::{DriverOption, PlotOption, STREAMS, SizeOption, check_o
 use am_measure::plan::{Amount, Bench};
 use am_measure::run::{Common, Run};
 use am_measure::session::Session;
-use am_measure::spread::Spread;
+use am_measure::spread::{Spread, grouped};
 use am_measure::stats::{Measured, Outcome};
 use am_measure::topology::{HostsArg, Place, Topology};
 use am_measure::watch::Watch;
@@ -144,20 +144,18 @@ struct Row<'a> {
 
 impl Figures {
     fn rows(&self) -> Vec<Row<'_>> {
-        let mut rows: Vec<Row<'_>> = Vec::new();
-        for part in &self.parts {
-            let before = rows.len();
-            for one in &part.all {
-                let Outcome::LogP(logp) = one.outcome else { continue };
-                let is = |row: &&mut Row<'_>| (row.first.driver, row.first.nth_size) == (one.driver, one.nth_size);
-                match rows[before..].iter_mut().find(is) {
-                    Some(row) => row.rounds.push((one.round, logp)),
-                    None => rows.push(Row { part, first: one, rounds: vec![(one.round, logp)] }),
-                }
-            }
-            rows[before..].sort_by_key(|row| row.first.nth_size);
-        }
-        rows
+        let rows = self.parts.iter().flat_map(|part| {
+            let mut groups = grouped(&part.all, |one| (one.driver, one.nth_size));
+            groups.sort_by_key(|group| group[0].nth_size);
+            let logp =
+                |one: &&Measured| if let Outcome::LogP(logp) = one.outcome { Some((one.round, logp)) } else { None };
+            groups.into_iter().map(move |all| Row {
+                part,
+                first: all[0],
+                rounds: all.iter().filter_map(logp).collect(),
+            })
+        });
+        rows.collect()
     }
 }
 

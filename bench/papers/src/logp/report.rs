@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use am_measure::chart::bars::{self, Bar, Group};
+use am_measure::chart::{self, Group};
 use am_measure::driver::Driver;
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table, tenths};
@@ -90,12 +90,11 @@ impl Figures {
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let group = |row: &Row<'_>| {
             let [os, l, or, g, _] = PARAMETERS.map(|parameter| row.median(parameter) / 1e3);
-            let bars = vec![Bar { parts: vec![("Os", os), ("Or", or), ("L", l)] }, Bar { parts: vec![("g", g)] }];
-            Group { name: row.name(), bars }
+            (row.name(), vec![vec![("Os", os), ("Or", or), ("L", l)], vec![("g", g)]])
         };
         let groups: Vec<Group> = self.rows().iter().map(group).collect();
         let simulated = if self.rows().iter().any(|row| is_simulated(&row.first.mode)) { " (simulated)" } else { "" };
-        bars::svg(&format!("LogP parameters{simulated}: one way and gap, µs"), &groups)
+        chart::bars(&format!("LogP parameters{simulated}: one way and gap, µs"), &groups)
     }
 }
 

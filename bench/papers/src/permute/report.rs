@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use am_measure::chart::bars::{self, Bar, Group};
+use am_measure::chart::{self, Group};
 use am_measure::error::Error;
 use am_measure::report::columns::{Cell, Column, bytes, lines, short, summed, table};
 use am_measure::report::words::{SIMULATED, is_simulated, rounds};
-use am_measure::spread::median;
+use am_measure::spread::{grouped, median_of, shares};
 
 use super::{Order, Pattern, Point};
 
@@ -44,19 +44,9 @@ pub(super) struct Row {
 impl Permute {
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        for one in &self.points {
-            let key = (one.pattern, one.hosts, one.oversubscription);
-            if rows.iter().any(|row| (row.pattern, row.hosts, row.oversubscription) == key) {
-                continue;
-            }
-            let is = |point: &&Point| (point.pattern, point.hosts, point.oversubscription) == key;
-            let all: Vec<&Point> = self.points.iter().filter(is).collect();
-            let middle = |of: fn(&Point) -> f64| median(&all.iter().map(|point| of(point)).collect::<Vec<_>>());
-            let (aggregate, round_trip) = (middle(Point::aggregate), middle(|point| point.round_trip));
-            let (least, most) = (middle(|point| point.share(f64::min)), middle(|point| point.share(f64::max)));
-            let (Some(aggregate), Some(round_trip), Some(share)) = (aggregate, round_trip, least.zip(most)) else {
-                continue;
-            };
+        for all in grouped(&self.points, |point| (point.pattern, point.hosts, point.oversubscription)) {
+            let (one, aggregate) = (all[0], median_of(&all, Point::aggregate));
+            let round_trip = median_of(&all, |point| point.round_trip);
             let alone = rows.iter().find(|row| row.pattern == Pattern::Pair);
             let over =
                 |own: f64, of: fn(&Row) -> f64| alone.map(|pair| own / of(pair)).filter(|ratio| ratio.is_finite());
@@ -69,7 +59,10 @@ impl Permute {
                 mode: one.mode.clone(),
                 oversubscription: one.oversubscription,
                 aggregate,
-                share,
+                share: (
+                    median_of(&all, |point| shares(&point.rates).0),
+                    median_of(&all, |point| shares(&point.rates).1),
+                ),
                 round_trip,
                 retransmitted: all.iter().map(|point| point.retransmitted).sum(),
             });
@@ -107,23 +100,19 @@ impl Permute {
 
     /// For each row, the bandwidth and the round trip over those of two hosts alone.
     pub(crate) fn svg(&self) -> Result<String, Error> {
-        let group = |row: &Row| {
-            let bar = |name, ratio: Option<f64>| Bar { parts: vec![(name, ratio.unwrap_or(0.0))] };
+        let group = |name: String, bandwidth: f64, round_trip: f64| -> Group {
+            (name, vec![vec![("bandwidth of a host", bandwidth)], vec![("round trip", round_trip)]])
+        };
+        let of = |row: &Row| {
             let switch = row.oversubscription.map_or(" hosts".to_owned(), |times| format!(", 1:{times}"));
-            let bars = vec![bar("bandwidth of a host", row.bandwidth_ratio), bar("round trip", row.round_trip_ratio)];
-            Group { name: format!("{}\n{}{switch}", row.pattern.name(), row.hosts), bars }
+            let name = format!("{}\n{}{switch}", row.pattern.name(), row.hosts);
+            group(name, row.bandwidth_ratio.unwrap_or(0.0), row.round_trip_ratio.unwrap_or(0.0))
         };
         let rows = self.rows();
-        let mut groups: Vec<Group> = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(group).collect();
-        groups.extend(PAPER.map(|(pattern, bandwidth, round_trip)| Group {
-            name: format!("{}\npaper, 92", pattern.name()),
-            bars: vec![
-                Bar { parts: vec![("bandwidth of a host", bandwidth)] },
-                Bar { parts: vec![("round trip", round_trip)] },
-            ],
-        }));
+        let mut groups: Vec<Group> = rows.iter().filter(|row| row.pattern != Pattern::Pair).map(of).collect();
+        groups.extend(PAPER.map(|(of, bandwidth, trip)| group(format!("{}\npaper, 92", of.name()), bandwidth, trip)));
         let mode = rows.first().map_or("", |row| row.mode.as_str());
-        bars::svg(&format!("permutations over two hosts alone: {mode}"), &groups)
+        chart::bars(&format!("permutations over two hosts alone: {mode}"), &groups)
     }
 
     fn is_simulated(&self) -> bool {
@@ -134,11 +123,6 @@ impl Permute {
 impl Point {
     fn aggregate(&self) -> f64 {
         self.rates.iter().sum()
-    }
-
-    fn share(&self, which: fn(f64, f64) -> f64) -> f64 {
-        let mean = self.aggregate() / self.rates.len() as f64;
-        self.rates.iter().copied().reduce(which).map_or(1.0, |rate| rate / mean)
     }
 }
 

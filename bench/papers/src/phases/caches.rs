@@ -4,6 +4,7 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
+use am_measure::size::with_unit;
 use am_measure::spread::quantile;
 
 /// What is assumed of the last cache if the system does not tell.
@@ -29,20 +30,13 @@ impl Caches {
     pub(super) fn of(core: Option<usize>) -> Caches {
         let files = (0..8)
             .map(|index| format!("/sys/devices/system/cpu/cpu{}/cache/index{index}/size", core.unwrap_or_default()));
-        let sizes = files.filter_map(|file| parse(fs::read_to_string(file).ok()?.trim()));
+        let sizes = files.filter_map(|file| with_unit(fs::read_to_string(file).ok()?.trim()));
         Caches::with(sizes.max().unwrap_or(UNKNOWN))
     }
 
     fn with(last: usize) -> Caches {
         Caches { last, evicting: (2 * last).clamp(EVICTING.0, EVICTING.1) }
     }
-}
-
-/// `32768K`, `32M`.
-fn parse(text: &str) -> Option<usize> {
-    let unit = [('K', 1 << 10), ('M', 1 << 20)].into_iter().find_map(|(unit, of)| Some((text.strip_suffix(unit)?, of)));
-    let (digits, unit) = unit.unwrap_or((text, 1));
-    digits.parse::<usize>().ok()?.checked_mul(unit)
 }
 
 /// Memory that takes the place of everything else in the caches.
@@ -74,22 +68,4 @@ pub(super) fn clock_cost() -> u64 {
     };
     let pairs: Vec<u64> = (0..READINGS).map(pair).collect();
     quantile(&pairs, 0.5).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_the_kernel_writes_them() {
-        assert_eq!(["32K", "1024K", "32M", "77"].map(parse), [32 << 10, 1 << 20, 32 << 20, 77].map(Some));
-        assert_eq!(["", "K", "much"].map(parse), [None; 3]);
-    }
-
-    #[test]
-    fn more_is_read_than_the_last_cache_holds() {
-        assert_eq!(Caches::with(32 << 20).evicting, 64 << 20);
-        assert_eq!(Caches::with(1 << 20).evicting, 8 << 20);
-        assert!(Caches::of(None).evicting >= Caches::of(None).last.min(EVICTING.1));
-    }
 }

@@ -41,15 +41,6 @@ impl Kind {
             Kind::MemoryToMemory => "memory to memory",
         }
     }
-
-    /// The name in JSON.
-    pub(super) const fn key(self) -> &'static str {
-        match self {
-            Kind::CacheToCache => "cache_to_cache",
-            Kind::CacheToMemory => "cache_to_memory",
-            Kind::MemoryToMemory => "memory_to_memory",
-        }
-    }
 }
 
 /// Bytes a second of each batch, by kind and size.
@@ -143,18 +134,5 @@ mod tests {
         }
         let mut one = Places::new(1 << 20, 64, false);
         assert_eq!([one.next(), one.next()], [0, 0]);
-    }
-
-    #[test]
-    fn each_kind_and_size_is_measured() {
-        let mut copies = Copies::default();
-        let caches = Caches { last: 1 << 20, evicting: 2 << 20 };
-        for _ in 0..2 {
-            copies.round(caches, &Progress::new(0, true), &Watch::default()).unwrap();
-        }
-        for (kind, size) in Kind::ALL.iter().flat_map(|kind| SIZES.map(|size| (*kind, size))) {
-            let batches = copies.of(kind, size);
-            assert!(batches.len() == 2 * BATCHES && batches.iter().all(|rate| *rate > 0.0), "{kind:?} {size}");
-        }
     }
 }

@@ -3,9 +3,10 @@
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
-use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
+use am_measure::channel::SpinWait;
+use am_measure::driver::{Driver, Row};
 use am_measure::drivers::dp::Vertex;
 use am_measure::error::Error;
 use am_measure::watch::Watch;
@@ -26,8 +27,6 @@ const WAITS: Duration = Duration::from_micros(20);
 const LIMIT: Duration = Duration::from_secs(10);
 /// The limit until both sides are open. A NIC may take its link down for seconds.
 const OPENING: Duration = Duration::from_secs(20);
-/// A spinning loop looks at the clock once in so many turns, and may leave the core to the other side.
-const TURNS_PER_LOOK: u32 = 4096;
 
 /// What the far side does.
 mod command {
@@ -40,8 +39,6 @@ mod command {
     pub(super) const POLL: u8 = 3;
     /// Send back what arrives.
     pub(super) const ECHO: u8 = 4;
-    /// End. Either side says so.
-    pub(super) const END: u8 = 5;
 }
 
 /// What was timed of messages of one size, in nanoseconds, without the clock's cost: by [`Cache`].
@@ -58,6 +55,8 @@ pub(super) struct Sampled {
 /// What both sides share.
 #[derive(Default)]
 pub(super) struct Shared {
+    /// Says that the other side has ended, too.
+    watch: Watch,
     command: AtomicU8,
     /// Of the message taken last, in nanoseconds.
     read: AtomicU64,
@@ -68,66 +67,43 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(watch: &Watch) -> Shared {
+        Shared { watch: watch.of_another_peer(), ..Shared::default() }
+    }
+
     /// Connect this side, and go on polling until both are connected.
-    pub(super) fn meet(&self, vertex: &mut Vertex, watch: &Watch) -> Result<(), Error> {
-        let mut patience = Patience::new(watch, self, OPENING);
-        vertex.connect(|| patience.turn())?;
+    pub(super) fn meet(&self, vertex: &mut Vertex) -> Result<(), Error> {
+        let mut wait = self.wait("connecting", OPENING);
+        vertex.connect(|| wait.idle().map(drop))?;
         self.connected.fetch_add(1, SeqCst);
         while self.connected.load(SeqCst) < 2 {
             vertex.dp.poll();
-            patience.turn()?;
+            wait.idle()?;
         }
         Ok(())
     }
 
     /// Let the other side end.
     pub(super) fn end(&self) {
-        self.command.store(command::END, SeqCst);
+        self.watch.peer_is_gone();
     }
 
-    fn is_over(&self) -> bool {
-        self.command.load(SeqCst) == command::END
+    fn wait(&self, doing: &'static str, limit: Duration) -> SpinWait<'_> {
+        SpinWait::new(&self.watch, Driver::Row(Row::Dp), doing, limit)
     }
 }
 
-/// A loop that waits, and does not wait for ever.
-struct Patience<'a> {
-    watch: &'a Watch,
-    shared: &'a Shared,
-    begin: Instant,
-    limit: Duration,
-    turns: u32,
-}
-
-impl<'a> Patience<'a> {
-    fn new(watch: &'a Watch, shared: &'a Shared, limit: Duration) -> Self {
-        Patience { watch, shared, begin: Instant::now(), limit, turns: 0 }
-    }
-
-    #[inline]
-    fn turn(&mut self) -> Result<(), Error> {
+/// Let this time pass.
+fn pass(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
         spin_loop();
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(TURNS_PER_LOOK) { self.look() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn look(&self) -> Result<(), Error> {
-        self.watch.check()?;
-        if self.shared.is_over() {
-            return Err(Error::PeerGone("its thread has ended".to_owned()));
-        }
-        if self.begin.elapsed() > self.limit {
-            return Err(Error::Lost(format!("nothing arrived within {} s", self.limit.as_secs())));
-        }
-        yield_now();
-        Ok(())
     }
 }
 
 /// Read the next message, and touch it. Returns its length and how many calls found nothing.
 #[inline]
-fn take(vertex: &mut Vertex, patience: &mut Patience<'_>) -> Result<(usize, Instant, u64), Error> {
+fn take(vertex: &mut Vertex, wait: &mut SpinWait<'_>) -> Result<(usize, Instant, u64), Error> {
     let mut late = 0;
     loop {
         match vertex.dp.read(&vertex.point).map_err(|why| Error::Lost(why.to_string()))? {
@@ -140,63 +116,59 @@ fn take(vertex: &mut Vertex, patience: &mut Patience<'_>) -> Result<(usize, Inst
             }
             None => late += 1,
         }
-        patience.turn()?;
+        wait.idle()?;
     }
 }
 
 /// The far side, until the near side ends.
-pub(super) fn serve(vertex: &mut Vertex, shared: &Shared, evictor: &Evictor, watch: &Watch) -> Result<(), Error> {
+pub(super) fn serve(vertex: &mut Vertex, shared: &Shared, evictor: &Evictor) -> Result<(), Error> {
     let message = vec![3; super::MAX_SIZE];
-    let mut patience = Patience::new(watch, shared, Duration::MAX);
+    let mut wait = shared.wait("waiting for what to do", Duration::MAX);
     loop {
         match shared.command.load(SeqCst) {
-            command::TAKE_WARM => take_once(vertex, shared, None, watch)?,
-            command::TAKE_COLD => take_once(vertex, shared, Some(evictor), watch)?,
+            command::TAKE_WARM => take_once(vertex, shared, None)?,
+            command::TAKE_COLD => take_once(vertex, shared, Some(evictor))?,
             command::POLL => _ = vertex.dp.poll(),
-            command::ECHO => echo(vertex, shared, &message, watch)?,
-            command::END => return Ok(()),
-            _ => patience.turn()?,
+            command::ECHO => echo(vertex, shared, &message)?,
+            _ => {}
         }
+        wait.idle()?;
     }
 }
 
-fn take_once(vertex: &mut Vertex, shared: &Shared, evictor: Option<&Evictor>, watch: &Watch) -> Result<(), Error> {
-    let sent = Instant::now();
-    while sent.elapsed() < WAITS {
-        spin_loop();
-    }
+fn take_once(vertex: &mut Vertex, shared: &Shared, evictor: Option<&Evictor>) -> Result<(), Error> {
+    pass(WAITS);
     if let Some(evictor) = evictor {
         evictor.evict();
     }
-    let mut patience = Patience::new(watch, shared, LIMIT);
+    let mut wait = shared.wait("reading a message", LIMIT);
     let start = Instant::now();
-    let (_, read, late) = take(vertex, &mut patience)?;
+    let (_, read, late) = take(vertex, &mut wait)?;
     let touched = Instant::now();
     vertex.dp.fsync(&vertex.point, 1);
     shared.read.store((read - start).as_nanos() as u64, SeqCst);
     shared.touched.store((touched - read).as_nanos() as u64, SeqCst);
     shared.late.store(late, SeqCst);
-    // The near side may have ended meanwhile, and then stays so.
-    let taking = if evictor.is_some() { command::TAKE_COLD } else { command::TAKE_WARM };
-    _ = shared.command.compare_exchange(taking, command::REST, SeqCst, SeqCst);
+    shared.command.store(command::REST, SeqCst);
     Ok(())
 }
 
 /// Send back as many bytes as arrive.
-fn echo(vertex: &mut Vertex, shared: &Shared, message: &[u8], watch: &Watch) -> Result<(), Error> {
-    let mut patience = Patience::new(watch, shared, LIMIT);
+fn echo(vertex: &mut Vertex, shared: &Shared, message: &[u8]) -> Result<(), Error> {
+    let mut wait = shared.wait("answering", LIMIT);
     while shared.command.load(SeqCst) == command::ECHO {
         let Some(place) = vertex.dp.read(&vertex.point).map_err(|why| Error::Lost(why.to_string()))? else {
-            patience.turn()?;
+            wait.idle()?;
             continue;
         };
         if let Some(message) = vertex.dp.bytes(&vertex.point, &place) {
             touch(message);
         }
+        wait.active()?;
         vertex.dp.fsync(&vertex.point, 1);
         while !vertex.write(&message[..place.len()])? {
             vertex.dp.poll();
-            patience.turn()?;
+            wait.idle()?;
         }
     }
     Ok(())
@@ -207,7 +179,6 @@ pub(super) struct Near<'a> {
     pub(super) vertex: &'a mut Vertex,
     pub(super) shared: &'a Shared,
     pub(super) evictor: &'a Evictor,
-    pub(super) watch: &'a Watch,
 }
 
 impl Near<'_> {
@@ -239,9 +210,9 @@ impl Near<'_> {
         }
         let take = if cache == Cache::Cold { command::TAKE_COLD } else { command::TAKE_WARM };
         self.shared.command.store(take, SeqCst);
-        let mut patience = Patience::new(self.watch, self.shared, LIMIT);
+        let mut wait = self.shared.wait("waiting until a message is read", LIMIT);
         while self.shared.command.load(SeqCst) != command::REST {
-            patience.turn()?;
+            wait.idle()?;
         }
         let [read, touched, late] =
             [&self.shared.read, &self.shared.touched, &self.shared.late].map(|of| of.load(SeqCst));
@@ -257,17 +228,14 @@ impl Near<'_> {
     /// Both sides poll until the message is accepted. Nothing is left to do for the next one then.
     fn settle(&mut self) -> Result<(), Error> {
         self.shared.command.store(command::POLL, SeqCst);
-        let mut patience = Patience::new(self.watch, self.shared, LIMIT);
+        let mut wait = self.shared.wait("waiting until a message is accepted", LIMIT);
         while !self.vertex.dp.is_accepted(&self.vertex.point) {
             self.vertex.dp.poll();
-            patience.turn()?;
+            wait.idle()?;
         }
         self.shared.command.store(command::REST, SeqCst);
         // The far side may be in its last poll.
-        let rested = Instant::now();
-        while rested.elapsed() < WAITS {
-            spin_loop();
-        }
+        pass(WAITS);
         Ok(())
     }
 
@@ -276,12 +244,12 @@ impl Near<'_> {
         self.shared.command.store(command::ECHO, SeqCst);
         let mut start = Instant::now();
         for nth in 0..WARM_UP + ROUND_TRIPS {
-            let mut patience = Patience::new(self.watch, self.shared, LIMIT);
+            let mut wait = self.shared.wait("waiting for an answer", LIMIT);
             while !self.vertex.write(message)? {
                 self.vertex.dp.poll();
-                patience.turn()?;
+                wait.idle()?;
             }
-            take(self.vertex, &mut patience)?;
+            take(self.vertex, &mut wait)?;
             self.vertex.dp.fsync(&self.vertex.point, 1);
             let now = Instant::now();
             if nth >= WARM_UP {

@@ -257,9 +257,4 @@ mod tests {
         let spread = messages.transfer().unwrap();
         assert_eq!((spread.least, spread.median, spread.most), (1400.0, 1500.0, 2800.0));
     }
-
-    #[test]
-    fn without_samples_there_is_no_transfer() {
-        assert_eq!(transfer(&Sampled { send: [vec![], vec![]], ..sampled(1, 1, 1, 1) }), None);
-    }
 }

@@ -1,8 +1,6 @@
 //! The picture: the phases by size over each transport, and the memory copies.
 
-use plotters::prelude::SeriesLabelPosition;
-
-use am_measure::chart::{self, COLOURS, Curve, Names, Panel};
+use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, SeriesLabelPosition, Vertical};
 use am_measure::error::Error;
 use am_measure::report::columns::metric;
 use am_measure::spread::{median, quantile};
@@ -25,8 +23,7 @@ impl Phases {
     fn copies_panel(&self) -> Panel<'_> {
         let curve = |(kind, colour): (Kind, _)| {
             let point = |size: usize| Some((size as f64, median(self.copies.of(kind, size))?));
-            let points = copies::SIZES.into_iter().filter_map(point).collect();
-            Curve::line(kind.name(), colour, points)
+            Curve::line(kind.name(), colour, copies::SIZES.into_iter().filter_map(point))
         };
         let curves: Vec<Curve> = Kind::ALL.into_iter().zip(COLOURS).map(curve).collect();
         let title = "memory copies by size: bytes a second".to_owned();
@@ -56,29 +53,8 @@ impl Part {
     }
 }
 
-fn panel<'a>(
-    title: String,
-    curves: Vec<Curve>,
-    corner: SeriesLabelPosition,
-    label: &'a dyn Fn(f64) -> String,
-) -> Panel<'a> {
-    let sizes = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0);
-    let (smallest, largest) = (sizes.clone().fold(f64::MAX, f64::min), sizes.fold(1.0, f64::max));
-    let powers = (0..=18).step_by(2).map(|power| f64::from(1u32 << power));
-    let ticks = powers.filter(|size| (smallest..=largest).contains(size)).collect();
-    Panel::by_size(title, curves, Names::Box(corner), ticks, &|size| format!("{size:.0}"), label)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::report::tests::phases;
-
-    #[test]
-    fn there_is_a_panel_for_each_transport_and_one_for_copies() {
-        let svg = phases().svg().unwrap();
-        for word in ["over shm, shared memory", "send, warm", "receive, cold", "transfer", "memory to memory"] {
-            assert!(svg.contains(word), "{word}");
-        }
-        assert!(!svg.contains("NaN") && svg.ends_with("</svg>\n"));
-    }
+fn panel<'a>(title: String, curves: Vec<Curve>, corner: SeriesLabelPosition, label: Label<'a>) -> Panel<'a> {
+    let powers = (0..=18).step_by(2).map(|power| f64::from(1u32 << power)).collect();
+    let x = Horizontal("bytes", powers, &|size| format!("{size:.0}"));
+    Panel::new(title, curves, Names::Box(corner), x, Vertical::Decades(label))
 }

@@ -77,7 +77,7 @@ fn message_columns<'a>() -> [Column<MessageRow<'a>>; 27] {
 
 const COPY_COLUMNS: &[Column<(Kind, usize, Vec<f64>)>] = &[
     ("", "part", |_| Cell::text("copy")),
-    ("", "kind", |(kind, ..)| Cell::text(kind.key())),
+    ("", "kind", |(kind, ..)| Cell::text(kind.name().replace(' ', "_"))),
     ("", "size", |(_, size, _)| Cell::Size(*size)),
     ("", "bytes_per_s.p50", |(.., rates)| rate(median(rates))),
     ("", "bytes_per_s.p1", |(.., rates)| rate(slowest(rates))),
@@ -189,38 +189,4 @@ impl Call {
 fn slowest(rates: &[f64]) -> Option<f64> {
     let rounded: Vec<u64> = rates.iter().map(|rate| rate.round() as u64).collect();
     quantile(&rounded, 0.01).map(|rate| rate as f64)
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::caches::Caches;
-    use super::super::copies::Copies;
-    use super::super::tests::sampled;
-    use super::*;
-    use am_measure::cores::Cores;
-
-    pub(in super::super) fn phases() -> Phases {
-        let rounds = || vec![sampled(1000, 500, 100, 6000), sampled(1200, 500, 100, 6400)];
-        let messages = [1, 1500].map(|size| Messages { size, rounds: rounds() }).into();
-        let call = |name, ns: f64| Call { name, times: vec![ns; 9] };
-        let calls = vec![call(NULL_CALL, 80.0), call("read, finds nothing", 20.0)];
-        let part = Part { transport: "shm", mtu: 1500, mode: "shared memory".to_owned(), messages, calls };
-        let rates = |kind| (kind, 1024, (1..=200).map(|nth| f64::from(nth) * 1e8).collect());
-        let copies = Copies { batches: Kind::ALL.map(rates).into() };
-        let caches = Caches { last: 32 << 20, evicting: 64 << 20 };
-        Phases { parts: vec![part], copies, caches, cores: Cores { near: None, far: None }, rounds: 2 }
-    }
-
-    #[test]
-    fn each_phase_has_its_median_and_tail() {
-        let lines = phases().json();
-        assert_eq!(lines.len(), 2 + 3 + 2 + 1);
-        let first = &lines[0];
-        assert_eq!(first["send_ns"]["warm"], json!({ "p50": 1200, "p99": 1200, "n": 6 }));
-        assert_eq!(first["receive_ns"]["cold"]["p50"], json!(2000));
-        assert_eq!((&first["transfer_ns"], &first["transfer_range_ns"]), (&json!(1400.0), &json!([1400.0, 1400.0])));
-        assert_eq!(lines[2]["bytes_per_s"]["p1"], json!(300_000_000));
-        assert_eq!(lines[6]["over_getppid"], json!(0.25));
-        assert_eq!(lines[7]["summary"]["evicting_bytes"], json!(64 << 20));
-    }
 }

@@ -1,6 +1,6 @@
 //! One turn over one transport: both sides are opened, and measure.
 
-use std::thread;
+use std::thread::ScopedJoinHandle;
 
 use am_api::Idle;
 use am_dp::Nid;
@@ -29,34 +29,25 @@ pub(super) fn turn(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<(), Error> {
-    let (shared, evictor) = (&Shared::default(), &Evictor::new(caches));
-    let (near, far) = thread::scope(|scope| {
-        let open = |side| open(sides, side, (round, order), shared, watch);
-        let far = scope.spawn(move || {
-            let served = sides.at(Side::Far, || {
-                pin(order.cores.far)?;
-                open(Side::Far).and_then(|mut vertex| serve(&mut vertex, shared, evictor, watch))
-            });
-            shared.end();
-            served
-        });
-        let near = sides.at(Side::Near, || {
-            // This is the thread of the command if the sides have no hosts of their own.
-            pin(order.cores.near)?;
-            let mut vertex = open(Side::Near)?;
-            let near = Near { vertex: &mut vertex, shared, evictor, watch };
-            let measured = measure(part, near, progress);
+    let (shared, evictor) = (&Shared::new(watch), &Evictor::new(caches));
+    let open = |side, core| pin(core).and_then(|_| open(sides, side, (round, order), shared, watch));
+    let near = |_: &ScopedJoinHandle<'_, _>| {
+        // This is the thread of the command if the sides have no hosts of their own.
+        let measured = open(Side::Near, order.cores.near).and_then(|mut vertex| {
+            let measured = measure(part, Near { vertex: &mut vertex, shared, evictor }, progress);
+            // While our side is still open.
             shared.end();
             measured
         });
         shared.end();
-        (near, far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned())))))
-    });
-    match (near.and_then(|near| near), far.and_then(|far| far)) {
-        // The far side's error is the cause.
-        (Err(Error::PeerGone(_) | Error::Lost(_)), Err(why)) => Err(why),
-        (near, _) => near,
-    }
+        measured
+    };
+    let far = || {
+        let served = open(Side::Far, order.cores.far).and_then(|mut vertex| serve(&mut vertex, shared, evictor));
+        shared.end();
+        served
+    };
+    sides.both(near, far).map(drop)
 }
 
 /// A side's vertex, connected to the other.
@@ -70,7 +61,7 @@ fn open(
     let (transport, _) = open::open(&sides.on(side, round), order.how, watch)?;
     let node = am::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
     let mut vertex = Vertex::open(node, side, NAMES)?;
-    shared.meet(&mut vertex, watch)?;
+    shared.meet(&mut vertex)?;
     Ok(vertex)
 }
 

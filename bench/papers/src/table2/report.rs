@@ -5,12 +5,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use am_measure::driver::Driver;
-use am_measure::loops::latency::{RoundTrips, round_trips};
+use am_measure::loops::latency::{RoundTrips, together};
 use am_measure::plan::Bench::{self, Bandwidth, Latency};
 use am_measure::report::columns::{Cell, Column, lines, metric, short, summed, table};
 use am_measure::report::words::{footer, range, rounds, times, xdp};
 use am_measure::spread::Spread;
-use am_measure::stats::{Measured, Outcome};
+use am_measure::stats::Measured;
 use am_measure::wire::WireRate;
 
 use super::{GATES, Gate, LINES, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
@@ -128,15 +128,9 @@ impl Table2 {
     fn rows(&self) -> Vec<Row<'_>> {
         let row = |&(driver, name, _): &super::Line| {
             let first = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next())?;
-            let mut together = round_trips();
-            for one in self.of(Latency, driver) {
-                if let Outcome::Latency(latency) = &one.outcome {
-                    // Cannot fail: both have the same bounds.
-                    let _ = together.add(&latency.round_trips);
-                }
-            }
+            let round_trips = together(self.of(Latency, driver).filter_map(Measured::round_trips));
             let bandwidth = Spread::of(self.by_round(Bandwidth, driver).into_iter().map(|(_, bytes)| bytes));
-            Some(Row { of: self, driver, name, first, round_trips: together, bandwidth })
+            Some(Row { of: self, driver, name, first, round_trips, bandwidth })
         };
         LINES.iter().filter_map(row).collect()
     }
@@ -227,23 +221,6 @@ mod tests {
         let all = one(DP, 5_000, 960).chain(one(Driver::Raw, 4_000, 1000)).chain(one(TCP, 20_000, 500));
         Table2 { all: all.collect(), cores: Cores { near: None, far: None }, mtu: Some(1500), wire: None }
     }
-
-    #[test]
-    fn shares_of_the_wire_stand_beside_the_bandwidth() {
-        let free = figures();
-        assert!(free.table().contains("  /raw, /copied, /bursts  "), "{}", free.table());
-        assert!(!free.table().contains("of rate") && free.json()[0]["of_rate"].is_null(), "{}", free.table());
-        let wired = Table2 { wire: "100mbit".parse().ok(), ..free };
-        let text = wired.table();
-        assert!(
-            text.contains("a wire of 100 Mb/s, 12.5 MB/s: full frames of MTU 1500 carry 12.2 MB/s of payload"),
-            "{text}"
-        );
-        assert_eq!(wired.json()[0]["mode"], json!("veth copy, bridge, tbf 100 Mb/s"));
-        // Of the rounds' 61,440 and 30,720 bytes a second the median.
-        assert_eq!((&wired.json()[0]["of_rate"], &wired.json()[0]["of_payload"]), (&json!(0.0037), &json!(0.0038)));
-    }
-
     #[test]
     fn ratios_are_taken_within_the_rounds() {
         let lines = figures().json();

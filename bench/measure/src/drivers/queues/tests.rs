@@ -1,46 +1,7 @@
-use am_transport::loopback::{Loopback, Plug, wire};
-
 use super::*;
+use crate::drivers::tests::queues as pair;
 
 const BUFFERS: Driver = Driver::Row(Row::Buffers);
-
-fn pair(driver: Driver) -> [Queues<Loopback>; 2] {
-    let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
-    let (here, there) = (near.address(), far.address());
-    [Queues::new(near.open().unwrap(), there, driver), Queues::new(far.open().unwrap(), here, driver)]
-}
-
-#[test]
-fn messages_and_notes_arrive_in_their_order_at_every_size() {
-    for driver in [Driver::Raw, BUFFERS, INTERPRETED] {
-        let [mut near, mut far] = pair(driver);
-        for size in [1, 45, 46, 47, 256, 257, 1500] {
-            near.prepare(size).unwrap();
-            far.prepare(size).unwrap();
-            assert_eq!(near.send(3).unwrap(), 3);
-            near.send_control(ControlMessage::Stop { step: 9 }).unwrap();
-            let control = Some(ControlMessage::Stop { step: 9 });
-            let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, control };
-            assert_eq!(far.receive(BATCH).unwrap(), expected, "{driver} {size}");
-        }
-        assert!(near.prepare(1501).is_err());
-    }
-}
-
-#[test]
-fn other_content_and_another_length_are_wrong() {
-    for driver in [Driver::Raw, BUFFERS, INTERPRETED] {
-        let [mut near, mut far] = pair(driver);
-        far.prepare(100).unwrap();
-        near.prepare(100).unwrap();
-        near.content = Content::in_place(100);
-        near.send(1).unwrap();
-        near.prepare(99).unwrap();
-        near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, control: None });
-    }
-}
-
 /// Without interpretation, padding hides the length.
 #[test]
 fn who_interprets_knows_the_length_of_a_short_frame() {
@@ -69,18 +30,6 @@ fn who_is_heard_is_known() {
     near.send(1).unwrap();
     assert_eq!(far.receive(BATCH).unwrap().messages, 1);
 }
-
-#[test]
-fn what_arrives_is_sent_back_where_that_is_wanted() {
-    let [mut near, mut far] = pair(BUFFERS);
-    near.prepare(16).unwrap();
-    far.prepare(16).unwrap();
-    far.echo(true);
-    near.send(2).unwrap();
-    far.receive(BATCH).unwrap();
-    assert_eq!(near.receive(BATCH).unwrap().messages, 2);
-}
-
 /// The near side sends for long before it receives.
 #[test]
 fn an_echo_without_room_is_sent_later() {
@@ -99,25 +48,6 @@ fn an_echo_without_room_is_sent_later() {
     }
     assert_eq!(arrived, sent);
 }
-
-#[test]
-fn no_note_overtakes_another() {
-    let [mut near, mut far] = pair(Driver::Raw);
-    near.prepare(16).unwrap();
-    far.prepare(16).unwrap();
-    assert_eq!(near.send(3).unwrap(), 3);
-    let controls_out =
-        [ControlMessage::Stop { step: 1 }, ControlMessage::HowMany { step: 2, sent: 3 }, ControlMessage::End];
-    for control in controls_out {
-        near.send_control(control).unwrap();
-    }
-    let first = far.receive(BATCH).unwrap();
-    assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, control: Some(controls_out[0]) });
-    assert_eq!(far.receive(BATCH).unwrap().control, Some(controls_out[1]));
-    assert_eq!(far.receive(BATCH).unwrap().control, Some(controls_out[2]));
-    assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
-}
-
 #[test]
 fn a_full_queue_says_so_and_loses_nothing() {
     let [mut near, mut far] = pair(Driver::Raw);
@@ -135,7 +65,6 @@ fn a_full_queue_says_so_and_loses_nothing() {
         arrived += more as usize;
     }
     assert_eq!(arrived, sent);
-    assert!(near.prepare(1501).is_err());
 }
 
 #[test]

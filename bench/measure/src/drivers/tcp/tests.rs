@@ -1,17 +1,12 @@
 use super::*;
-
-fn pair(last: u8) -> (Tcp, Tcp) {
-    pair_that(last, WriteBatching::Sender)
-}
-
-fn pair_that(last: u8, write_batching: WriteBatching) -> (Tcp, Tcp) {
+pub(crate) fn pair_that(last: u8, write_batching: WriteBatching) -> [Tcp; 2] {
     let place = |ip: [u8; 4]| SideInfo { ipv4: Some(ip.into()), ..SideInfo::default() };
     let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
     let open = |side, here, peer| {
         Tcp::open((side, write_batching), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
     };
     let far = open(Side::Far, &b, &a);
-    (open(Side::Near, &a, &b), far)
+    [open(Side::Near, &a, &b), far]
 }
 
 /// Receive until a control message arrives.
@@ -25,7 +20,7 @@ fn hear(channel: &mut Tcp) -> Arrived {
 
 #[test]
 fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
-    let (mut near, mut far) = pair(1);
+    let [mut near, mut far] = pair_that(21, WriteBatching::Sender);
     let mut in_parts = false;
     for size in [1, 16, 33, 1500, MAX_MESSAGE, MAX_MESSAGE - 1, MAX_MESSAGE - 1000] {
         for channel in [&mut near, &mut far] {
@@ -53,7 +48,7 @@ fn a_batch_is_one_write_unless_the_kernel_gathers() {
         (6, WriteBatching::Coalesced, 32, COALESCED_BATCH, COALESCED_BATCH),
         (7, WriteBatching::Kernel, 32, 32, 1),
     ] {
-        let (mut near, mut far) = pair_that(last, write_batching);
+        let [mut near, mut far] = pair_that(last, write_batching);
         for channel in [&mut near, &mut far] {
             channel.prepare(16).unwrap();
         }
@@ -66,7 +61,7 @@ fn a_batch_is_one_write_unless_the_kernel_gathers() {
 
 #[test]
 fn other_content_is_wrong() {
-    let (mut near, mut far) = pair(4);
+    let [mut near, mut far] = pair_that(24, WriteBatching::Sender);
     far.prepare(1500).unwrap();
     let mut bytes = Content::of(1500).bytes().to_vec();
     bytes[1499] ^= 1;
@@ -78,7 +73,7 @@ fn other_content_is_wrong() {
 
 #[test]
 fn who_has_gone_is_lost() {
-    let (near, mut far) = pair(2);
+    let [near, mut far] = pair_that(22, WriteBatching::Sender);
     far.accept().unwrap();
     drop(near);
     let error = loop {
@@ -87,17 +82,4 @@ fn who_has_gone_is_lost() {
         }
     };
     assert!(matches!(error, Error::Lost(_)), "{error}");
-}
-
-#[test]
-fn what_arrives_is_sent_back_where_that_is_wanted() {
-    let (mut near, mut far) = pair(3);
-    near.prepare(16).unwrap();
-    far.prepare(16).unwrap();
-    far.echo(true);
-    near.send(2).unwrap();
-    near.send_control(ControlMessage::End).unwrap();
-    assert_eq!(hear(&mut far).messages, 2);
-    far.send_control(ControlMessage::Ended).unwrap();
-    assert_eq!(hear(&mut near).messages, 2);
 }

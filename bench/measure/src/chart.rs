@@ -1,12 +1,11 @@
-//! Plots of curves, as SVG; `bars` has those of bars.
-
-pub mod bars;
+//! Plots, as SVG: curves over a logarithmic axis, and bars in groups.
 
 use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
+pub use plotters::prelude::{RGBColor, SeriesLabelPosition};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::Error;
@@ -27,34 +26,66 @@ const MESH_COLOUR: RGBColor = RGBColor(221, 221, 221);
 const FONT: (&str, u32) = ("sans-serif", 16);
 /// The least distance between the names at the ends of curves.
 const MIN_NAME_DISTANCE: i32 = 15;
+/// Bars: the least width of a plot, that of a group, the height, and the height of a line below a group.
+const MIN_WIDTH: u32 = 900;
+const GROUP_WIDTH: u32 = 80;
+const HEIGHT: u32 = 480;
+const LINE_HEIGHT: usize = 17;
+
+/// The text of a value on an axis.
+pub type Label<'a> = &'a dyn Fn(f64) -> String;
 
 /// One axis, linear or logarithmic.
 #[derive(Clone)]
-pub struct Axis<'a> {
-    /// Its title; empty for a vertical axis.
-    pub name: &'a str,
-    /// Whether the axis is logarithmic.
-    pub is_log: bool,
-    /// The values at its ends.
-    pub range: (f64, f64),
+struct Axis<'a> {
+    /// Empty for a vertical axis.
+    name: &'a str,
+    is_log: bool,
+    range: (f64, f64),
     /// The values that have labels.
-    pub ticks: Vec<f64>,
-    /// The text of a tick.
-    pub label: &'a dyn Fn(f64) -> String,
+    ticks: Vec<f64>,
+    label: Label<'a>,
 }
 
-impl<'a> Axis<'a> {
-    /// A vertical axis of whole decades around these values.
-    pub fn decades(least: f64, most: f64, label: &'a dyn Fn(f64) -> String) -> Axis<'a> {
-        let (low, high) = decades(least, most);
-        let ticks = (low..=high).map(|power| 10f64.powi(power)).collect();
-        Axis { name: "", is_log: true, range: (10f64.powi(low), 10f64.powi(high.max(low + 1))), ticks, label }
+/// A horizontal axis: its title, the values that have labels, and their texts. It is logarithmic.
+pub struct Horizontal<'a>(pub &'a str, pub Vec<f64>, pub Label<'a>);
+
+/// A vertical axis, and the texts of its values.
+pub enum Vertical<'a> {
+    /// Whole decades. What is not positive has no place there.
+    Decades(Label<'a>),
+    /// Linear, from 0 to this value at least.
+    FromZero(f64, Label<'a>),
+}
+
+impl<'a> Vertical<'a> {
+    /// The axis for values between these.
+    fn axis(self, least: f64, most: f64) -> Axis<'a> {
+        match self {
+            Vertical::Decades(label) => {
+                let (low, high) = decades(least, most);
+                let ticks = (low..=high).map(|power| 10f64.powi(power)).collect();
+                Axis { name: "", is_log: true, range: (10f64.powi(low), 10f64.powi(high.max(low + 1))), ticks, label }
+            }
+            Vertical::FromZero(at_least, label) => {
+                let most = most.max(at_least) * 1.05;
+                let step = round(most / 6.0);
+                let ticks = (0..).map(|nth| f64::from(nth) * step).take_while(|value| *value <= most).collect();
+                Axis { name: "", is_log: false, range: (0.0, most), ticks, label }
+            }
+        }
     }
 }
 
 /// The powers of ten below and above.
 fn decades(least: f64, most: f64) -> (i32, i32) {
     (least.log10().floor() as i32, (most * 1.01).log10().ceil() as i32)
+}
+
+/// The next larger number with one digit that is 1, 2 or 5.
+fn round(number: f64) -> f64 {
+    let power = 10f64.powf(number.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
 }
 
 /// The least and the greatest value of these curves' points, on one axis; 1 and 2 where there are none.
@@ -86,7 +117,7 @@ impl Ranged for Axis<'_> {
 pub struct Curve {
     /// In the legend.
     pub name: String,
-    /// Of the line, the dots and the bars.
+    /// Of the line, the dots, the bars and the boxes.
     pub colour: RGBColor,
     /// Joined by lines.
     pub points: Vec<(f64, f64)>,
@@ -94,12 +125,15 @@ pub struct Curve {
     pub dots: Vec<(f64, f64)>,
     /// Vertical bars: x, from, to.
     pub bars: Vec<(f64, f64, f64)>,
+    /// Filled boxes: two corners each.
+    pub boxes: Vec<[(f64, f64); 2]>,
 }
 
 impl Curve {
     /// A line without dots and bars.
-    pub fn line(name: impl Into<String>, colour: RGBColor, points: Vec<(f64, f64)>) -> Curve {
-        Curve { name: name.into(), colour, points, dots: vec![], bars: vec![] }
+    pub fn line(name: impl Into<String>, colour: RGBColor, points: impl IntoIterator<Item = (f64, f64)>) -> Curve {
+        let points = points.into_iter().collect();
+        Curve { name: name.into(), colour, points, dots: vec![], bars: vec![], boxes: vec![] }
     }
 }
 
@@ -113,17 +147,19 @@ pub enum Names {
 
 /// Curves with the same axes.
 pub struct Panel<'a> {
-    /// Above the panel.
-    pub title: String,
-    /// The horizontal axis, then the vertical one.
-    pub axes: [Axis<'a>; 2],
-    /// At most as many as there are [`COLOURS`].
-    pub curves: Vec<Curve>,
-    /// Where the curves have their names.
-    pub names: Names,
+    title: String,
+    axes: [Axis<'a>; 2],
+    curves: Vec<Curve>,
+    names: Names,
     /// Marked places of the horizontal axis, and their labels.
     pub steps: Vec<(f64, String)>,
+    /// Names below the horizontal axis, each in the middle of its part; with several lines.
+    groups: Vec<String>,
 }
+
+/// A group of bars side by side, with a name below them, which may have two lines. A bar has named parts on each other, from
+/// the bottom up; one that is not positive is left out.
+pub type Group = (String, Vec<Vec<(&'static str, f64)>>);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b, 'c> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis<'c>, Axis<'c>>>;
@@ -149,23 +185,60 @@ fn draw(text: &mut String, title: &str, rows: &[Vec<Panel<'_>>], width: u32, hei
     Ok(())
 }
 
+/// The plot of groups of bars. Parts of one name have one colour.
+pub fn bars(title: &str, groups: &[Group]) -> Result<String, Error> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for (name, _) in groups.iter().flat_map(|(_, bars)| bars).flatten() {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let heights = groups.iter().flat_map(|(_, bars)| bars).map(|bar| bar.iter().map(|part| part.1.max(0.0)).sum());
+    let most = heights.fold(0.1, f64::max) * 1.25;
+    let curves = names.into_iter().zip(COLOURS).map(|(name, colour)| {
+        let boxes = groups.iter().enumerate().flat_map(|(nth, (_, bars))| boxes(nth as f64, bars, name)).collect();
+        Curve { boxes, ..Curve::line(name, colour, []) }
+    });
+    let label: Label<'_> = &|height| format!("{}", (height * 1e4).round() / 1e4);
+    let across = Axis { name: "", is_log: false, range: (0.0, groups.len().max(1) as f64), ticks: vec![], label };
+    let (axes, names) =
+        ([across, Vertical::FromZero(most, label).axis(0.0, most)], Names::Box(SeriesLabelPosition::UpperLeft));
+    let groups: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+    let width = MIN_WIDTH.max(GROUP_WIDTH * groups.len() as u32);
+    let panel = Panel { title: title.to_owned(), axes, curves: curves.collect(), names, steps: vec![], groups };
+    svg("", &[vec![panel]], width, HEIGHT)
+}
+
+/// The boxes of the parts of this name in the nth group.
+fn boxes(nth: f64, bars: &[Vec<(&'static str, f64)>], name: &str) -> Vec<[(f64, f64); 2]> {
+    // A fifth of the width stays free on both sides.
+    let width = 0.6 / bars.len().max(1) as f64;
+    let mut boxes = Vec::new();
+    for (bar, left) in bars.iter().zip((0..).map(|bar| nth + 0.2 + f64::from(bar) * width)) {
+        let mut bottom = 0.0;
+        for (part, height) in bar {
+            let top = bottom + height.max(0.0);
+            if *part == name && top > bottom {
+                boxes.push([(left, bottom), (left + width * 0.92, top)]);
+            }
+            bottom = top;
+        }
+    }
+    boxes
+}
+
 impl<'a> Panel<'a> {
-    /// Curves over the logarithms of size and value, which have these labels. What is not positive has no place there.
-    pub fn by_size(
-        title: String,
-        mut curves: Vec<Curve>,
-        names: Names,
-        sizes: Vec<f64>,
-        size: &'a dyn Fn(f64) -> String,
-        value: &'a dyn Fn(f64) -> String,
-    ) -> Panel<'a> {
-        curves.iter_mut().for_each(|curve| curve.points.retain(|(size, value)| *size > 0.0 && *value > 0.0));
+    /// These curves, those without points left out; each axis spans their points.
+    pub fn new(title: String, mut curves: Vec<Curve>, names: Names, x: Horizontal<'a>, y: Vertical<'a>) -> Panel<'a> {
+        if matches!(y, Vertical::Decades(_)) {
+            curves.iter_mut().for_each(|curve| curve.points.retain(|(x, y)| *x > 0.0 && *y > 0.0));
+        }
         curves.retain(|curve| !curve.points.is_empty());
-        let (smallest, largest) = span(&curves, |point| point.0);
-        let (least, most) = span(&curves, |point| point.1);
-        let (name, range) = ("bytes", (smallest, largest.max(smallest * 2.0)));
-        let axes = [Axis { name, is_log: true, range, ticks: sizes, label: size }, Axis::decades(least, most, value)];
-        Panel { title, axes, curves, names, steps: vec![] }
+        let ((left, right), (least, most)) = (span(&curves, |point| point.0), span(&curves, |point| point.1));
+        let (Horizontal(name, ticks, label), range) = (x, (left, right.max(left * 2.0)));
+        let ticks = ticks.into_iter().filter(|tick| (range.0..=range.1).contains(tick)).collect();
+        let axes = [Axis { name, is_log: true, range, ticks, label }, y.axis(least, most)];
+        Panel { title, axes, curves, names, steps: vec![], groups: vec![] }
     }
 
     fn draw(&self, area: &Area<'_>) -> Drawn {
@@ -183,9 +256,24 @@ impl<'a> Panel<'a> {
         mesh.x_label_formatter(&of_x).y_label_formatter(&of_y);
         mesh.draw()?;
         self.mark_steps(area, &mut chart)?;
+        let style = FONT.into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
+        for (nth, name) in self.groups.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(nth as f64 + 0.5, 0.0));
+            let (left, above) = area.get_base_pixel();
+            for (line, height) in name.lines().zip((y - above + 8..).step_by(LINE_HEIGHT)) {
+                area.draw(&Text::new(line, (x - left, height), style.clone()))?;
+            }
+        }
         let mut ends = Vec::new();
         for curve in &self.curves {
             let (style, points) = (curve.colour.stroke_width(2), curve.points.iter().copied());
+            if !curve.boxes.is_empty() {
+                let colour = curve.colour.filled();
+                let drawn = chart.draw_series(curve.boxes.iter().map(|ends| Rectangle::new(*ends, colour)))?;
+                let mark = move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour);
+                drawn.label(curve.name.as_str()).legend(mark);
+                continue;
+            }
             let drawn = chart.draw_series(LineSeries::new(points, style))?;
             if matches!(self.names, Names::Box(_)) {
                 let line = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
@@ -252,9 +340,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_decades_hold_all_values() {
+    fn axes_have_round_ends() {
         assert_eq!(decades(0.11, 53.0), (-1, 2));
         assert_eq!(decades(1.0, 10.0), (0, 2), "nothing lies on the edge");
+        assert_eq!([0.17, 0.9, 1.0, 110.0, 4.9e8].map(round), [0.2, 1.0, 1.0, 200.0, 5e8]);
     }
 
     #[test]
@@ -265,5 +354,15 @@ mod tests {
             assert!(placed.iter().all(|height| (0..=300).contains(height)), "{placed:?}");
         }
         assert_eq!(apart(&[50, 70], (0, 300)), [50, 70]);
+    }
+
+    #[test]
+    fn parts_stand_on_each_other_and_negative_ones_are_left_out() {
+        let all = vec![vec![("os", 2.0), ("l", -1.0), ("or", 3.0)], vec![("g", 4.0)]];
+        let ends = |name| boxes(1.0, &all, name).iter().map(|[(_, low), (_, high)]| (*low, *high)).collect::<Vec<_>>();
+        assert_eq!([ends("os"), ends("l"), ends("or")], [vec![(0.0, 2.0)], vec![], vec![(2.0, 5.0)]]);
+        let svg = bars("title", &[("am".to_owned(), all)]).unwrap();
+        // The background, three parts, and three in the legend.
+        assert!(svg.matches("<rect").count() >= 7 && svg.contains("\nam\n"), "{svg}");
     }
 }
