@@ -180,7 +180,7 @@ static inline __u32 find_bare(__u64 bits, struct found *found)
 	found->code = bits >> BARE_CODE_SHIFT & 0xff;
 	found->flow = bits >> BARE_FLOW_SHIFT & FLOW_MASK;
 	found->length = bits >> BARE_LENGTH_SHIFT & 0x7f;
-	if (likely((form & (BARE_FORM_REPLY - 1)) <= MAX_WORDS)) {
+	if (likely((form & (BARE_FORM_REPLY - 1)) <= HEAD_WORDS)) {
 		found->field = form & BARE_FORM_REPLY ? FIELD_REPLY : FIELD_REQUEST;
 		return FOUND;
 	}
@@ -317,7 +317,7 @@ static inline int find_usual(const struct frame *frame, const volatile struct co
 
 	if (frame->ethertype != config->hidden || (high & USUAL_SAME) != USUAL || !is_own(frame, config))
 		return 0;
-	if ((form & (BARE_FORM_REPLY - 1)) > MAX_WORDS)
+	if ((form & (BARE_FORM_REPLY - 1)) > HEAD_WORDS)
 		return 0;
 	found->is_bare = 1;
 	found->field = form / BARE_FORM_REPLY;

@@ -101,9 +101,9 @@ static inline int has_content_size(__u32 code, __u32 size)
 	case 1: /* beacon */
 		return size >= 31 && size <= 61;
 	case 2: /* connect */
-		return size >= 54 && size <= 114;
+		return size >= 58 && size <= 118;
 	case 3: /* accept */
-		return size == 25;
+		return size == 29;
 	case 4: /* refuse */
 	case 7: /* probe seen */
 		return size == 6;

@@ -48,7 +48,7 @@
 /* The kind: two bits of the form byte, and for extended kinds the handler field. */
 #define FORM_KIND_SHIFT 6
 #define FORM_WORDS_SHIFT 3
-#define MAX_WORDS 4
+#define HEAD_WORDS 5
 #define FIELD_REQUEST 0
 #define FIELD_REPLY 1
 #define FIELD_EXTENDED 2

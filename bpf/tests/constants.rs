@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate;
 use am_wire::steer::PassReason;
-use am_wire::{Address, AddressSet, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
+use am_wire::{Address, AddressSet, Class, EtherType, Flow, Framing, HEAD_WORDS, Header, Kind, Reason};
 
 /// `#define NAME number`, all of the header's.
 fn defines() -> BTreeMap<&'static str, u64> {
@@ -109,7 +109,7 @@ fn layout_of_bare() -> Vec<(&'static str, u64)> {
         ("BARE_FORM_SHIFT", first_difference(&words(0), &words(1))),
         ("BARE_FORM_REPLY", form(Kind::Reply)),
         ("BARE_FORM_EXTENDED", form(Kind::Ack)),
-        ("MAX_WORDS", MAX_WORDS as u64),
+        ("HEAD_WORDS", HEAD_WORDS as u64),
         ("BARE_FLOW_SHIFT", first_difference(&request(Bare), &flow(Bare))),
         ("BARE_CODE_SHIFT", first_difference(&extended(Bare), &control(Bare))),
         ("BARE_LENGTH_SHIFT", first_difference(&request(Bare), &lowest(Bare))),

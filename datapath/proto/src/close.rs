@@ -20,7 +20,7 @@ use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
-use crate::output::{Event, FlowEnd, ReturnReason};
+use crate::output::{Event, FlowEnd, MessageNumber, ReturnReason};
 use crate::time::TimerKind;
 use crate::{EndpointId, FlowId};
 
@@ -31,18 +31,24 @@ impl<B: Buffer> Core<B> {
     /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did not
     /// receive return as soon as it has answered.
     pub fn close(&mut self, id: FlowId) {
+        self.close_without(id, &[]);
+    }
+
+    /// From above: as [`close`](Self::close), if no handler got or will get these messages, which were delivered.
+    pub fn close_without(&mut self, id: FlowId, dropped: &[MessageNumber]) {
         self.flows.forget_ended(id);
-        self.begin_close(id, &UnhandledSeqs::new(), CloseCause::Closed);
+        self.begin_close(id, &unhandled_of(UnhandledSeqs::new(), dropped), CloseCause::Closed);
     }
 
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
-    /// senders learn that no handler got them. Messages that the endpoint had sent are not returned to it.
-    pub fn close_endpoint(&mut self, endpoint: EndpointId) {
+    /// senders learn that no handler got them, nor the messages in `dropped`, which were delivered. Messages that the
+    /// endpoint had sent are not returned to it.
+    pub fn close_endpoint(&mut self, endpoint: EndpointId, dropped: &[MessageNumber]) {
         if self.endpoints.get(endpoint).is_none_or(|found| !found.had_flows) {
             self.endpoints.remove(endpoint);
             return;
         }
-        let mut unhandled = self.endpoints.remove(endpoint);
+        let mut unhandled = unhandled_of(self.endpoints.remove(endpoint), dropped);
         for id in self.flows.filter(|record| record.endpoint == endpoint) {
             self.endpoints.drop_buffered(id.flow, &mut unhandled);
             self.begin_close(id, &unhandled, CloseCause::Closed);
@@ -52,7 +58,7 @@ impl<B: Buffer> Core<B> {
 
     /// From above: close every endpoint. Peers are notified with the next outputs.
     pub fn shut_down(&mut self) {
-        (0..self.endpoints.endpoints.len()).for_each(|at| self.close_endpoint(EndpointId(at as u16)));
+        (0..self.endpoints.endpoints.len()).for_each(|at| self.close_endpoint(EndpointId(at as u16), &[]));
     }
 
     /// Getter: how many messages are kept until they are acknowledged, all flows together.
@@ -200,6 +206,13 @@ impl From<CloseCause> for ReturnReason {
             CloseCause::Name => ReturnReason::NameTaken,
         }
     }
+}
+
+fn unhandled_of(mut unhandled: UnhandledSeqs, dropped: &[MessageNumber]) -> UnhandledSeqs {
+    for &MessageNumber { flow, class, seq } in dropped {
+        unhandled.entry((flow.flow, class)).or_default().push(seq);
+    }
+    unhandled
 }
 
 impl FlowRecord {

@@ -39,6 +39,8 @@ pub struct Config {
     pub hears_all: bool,
     /// The longest frame of the transport, from the destination address on.
     pub max_frame: usize,
+    /// The longest payload that this node accepts in one message.
+    pub max_message: u32,
     /// Whether to test, before the first message to a peer, that a frame of full length arrives.
     pub probe_length: bool,
     /// Frames for messages that wait to be extracted, all flows together; at least 2. Credits are granted out of these.
@@ -86,6 +88,9 @@ impl Config {
     /// Two messages below this size fit one frame at an MTU of 1500, in each framing.
     pub const COALESCE_BELOW: usize = 741;
 
+    /// The longest payload that a node accepts, unless it is set: 1 MiB.
+    pub const MAX_MESSAGE: u32 = 1 << 20;
+
     /// Default settings for a node.
     pub fn new(node: NodeId, incarnation: Incarnation, name: Name, address: Address) -> Self {
         Config {
@@ -97,6 +102,7 @@ impl Config {
             framing: FramingChoice::Auto,
             hears_all: true,
             max_frame: 1514,
+            max_message: Config::MAX_MESSAGE,
             probe_length: true,
             receive_frames: 2048,
             send_frames: 2048,

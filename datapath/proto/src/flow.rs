@@ -60,6 +60,8 @@ pub(crate) struct Route {
     pub(crate) why: FramingWhy,
     /// The most bytes of words and payload in one message.
     pub(crate) max_body: u32,
+    /// The longest payload that the peer accepts in one message.
+    pub(crate) max_message: u32,
 }
 
 impl Route {
@@ -71,6 +73,7 @@ impl Route {
         framing: Framing::Plain,
         why: FramingWhy::Configured,
         max_body: 0,
+        max_message: 0,
     };
 
     pub(crate) fn max_frame(&self) -> u32 {
@@ -280,6 +283,7 @@ impl FlowRecord {
                 framing: self.route.framing,
                 why: self.route.why,
                 max_body: self.route.max_body as usize,
+                max_message: self.route.max_message as usize,
             },
             Phase::Refused(why) => FlowState::Refused(why),
             Phase::Ended(reason) => FlowState::Ended(reason),
@@ -289,13 +293,14 @@ impl FlowRecord {
 
     /// This side's offer at set-up. It stays the same each time the peer asks, because nothing is acknowledged before
     /// the peer has received it. Its longest frame is what reaches the peer, so a reply may be as long as its request.
-    pub(crate) fn offer(&self, max_frame: u32) -> FlowParameters {
+    pub(crate) fn offer(&self, max_frame: u32, max_message: u32) -> FlowParameters {
         FlowParameters {
             flow: self.id.flow,
             nonce: self.id.nonce,
             first: [self.send.0[0].first(), self.send.0[1].first()],
             credits: [self.receive.0[0].granted, self.receive.0[1].granted],
             max_frame,
+            max_message,
         }
     }
 
@@ -310,6 +315,7 @@ impl FlowRecord {
             framing,
             why,
             max_body: max_frame.saturating_sub(framing.body_at()) as u32,
+            max_message: offer.max_message,
         };
         self.reply_offset = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
         for class in Class::ALL {

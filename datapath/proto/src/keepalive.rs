@@ -152,7 +152,7 @@ impl<B: Buffer> Core<B> {
 
     pub(crate) fn next_keepalive(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.look(flow).filter(|record| record.phase == Phase::Open)?;
-        Some((record.route.to, record.keepalive_question()))
+        Some((record.route.to, record.keepalive_question(self.config.max_message)))
     }
 
     /// A peer asks whether its flow is open here. The answer is an acknowledgement or a Closed.
@@ -185,10 +185,10 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// The question about a flow. If this side accepted the flow, and no frame has arrived since, the Accept may be lost,
     /// and is sent again instead. A peer that has it already acknowledges.
-    pub(crate) fn keepalive_question(&self) -> Control {
+    pub(crate) fn keepalive_question(&self, max_message: u32) -> Control {
         let (route, id) = (self.route, self.id);
         if !self.setup.is_ours && !self.silence.has_begun() {
-            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });
+            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame(), max_message) });
         }
         Control::Keepalive(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }

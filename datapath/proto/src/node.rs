@@ -247,6 +247,16 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// Getter: the local endpoint of a flow.
+    pub fn endpoint_of(&self, flow: FlowId) -> EndpointId {
+        self.flows.get(flow).map_or(EndpointId::NONE, |record| record.endpoint)
+    }
+
+    /// Getter: whether handlers get the messages of this flow in the order in which they were sent.
+    pub fn is_ordered(&self, flow: FlowId) -> bool {
+        self.flows.get(flow).is_none_or(|record| record.setup.is_ordered)
+    }
+
     /// Getter: the names of the peer's node and endpoint.
     pub fn peer_names(&self, flow: FlowId) -> Option<(Name, Name)> {
         self.flows.get(flow).map(|record| (record.peer.node_name, record.peer.endpoint))

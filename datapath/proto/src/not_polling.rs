@@ -102,7 +102,7 @@ impl<B: Buffer> Core<B> {
                 record.send.0.iter().for_each(|queue| _ = queue.resend_oldest(&mut self.slots, 1, None));
             }
         } else if signs.asked_at + interval <= now {
-            self.sending.control.push(to, record.keepalive_question());
+            self.sending.control.push(to, record.keepalive_question(self.config.max_message));
             self.discovery.not_polling.0.insert(to, SignsOfLife { asked_at: now, ..signs });
         }
         true

@@ -3,7 +3,8 @@
 use am_wire::bounce::RejectTemplate;
 use am_wire::coalesced::CoalescedMessage;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, Seq, WORD_BYTES};
+use am_wire::long::Head;
+use am_wire::{Address, Buffer, Class, Flow, Framing, HEAD_WORDS, Kind, MAX_WORDS, Seq, WORD_BYTES};
 
 use crate::{EndpointId, FlowId};
 
@@ -27,7 +28,7 @@ impl Words {
     /// The words as a slice.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
-        &self.words[..self.count as usize]
+        self.words.get(..self.count as usize).unwrap_or(&self.words)
     }
 
     /// The word at this index; 0 if there is none.
@@ -35,6 +36,14 @@ impl Words {
     pub fn at(&self, place: usize) -> u64 {
         self.words.get(place).copied().unwrap_or(0)
     }
+}
+
+/// The number of a message that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageNumber {
+    pub(crate) flow: FlowId,
+    pub(crate) class: Class,
+    pub(crate) seq: u16,
 }
 
 /// A message that arrived, for a handler.
@@ -76,6 +85,58 @@ impl<B: Buffer> Delivery<B> {
         let &CoalescedMessage { handler, words, at, length } = message;
         let (body_at, body) = ((body_at + at) as u16, length as u32);
         Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: seq.0 as u16, frame }
+    }
+
+    /// For the head of a long message: the head, the message's words, and the payload that the frame has.
+    pub fn head(&self) -> Option<(Head, Words, &[u8])> {
+        if !self.is_head() {
+            return None;
+        }
+        let (head, rest) = Head::parse(self.body())?;
+        let (words, payload) = rest.split_at_checked(MAX_WORDS * WORD_BYTES)?;
+        let mut own = Words { count: head.words, ..Words::default() };
+        for (word, bytes) in own.words.iter_mut().zip(words.chunks_exact(WORD_BYTES)).take(head.words.into()) {
+            *word = bytes.try_into().map_or(0, u64::from_be_bytes);
+        }
+        Some((head, own, payload))
+    }
+
+    /// Whether this is the head of a long message.
+    #[inline]
+    pub fn is_head(&self) -> bool {
+        self.words as usize == HEAD_WORDS
+    }
+
+    /// The whole of the long message whose head this is. `frame` has its words, in network byte order, and its payload from
+    /// `body_at` on.
+    #[must_use]
+    pub fn whole(&self, frame: B, words: usize, body_at: usize) -> Self {
+        let body = frame.bytes().len().saturating_sub(body_at) as u32;
+        Delivery { words: words.min(MAX_WORDS) as u8, body_at: body_at as u16, body, frame, ..*self }
+    }
+
+    /// A long message of this side that could not be delivered. `frame` has its words and its payload from `body_at` on.
+    pub fn returned(flow: FlowId, class: Class, handler: u8, words: usize, body_at: usize, frame: B) -> Self {
+        let body = frame.bytes().len().saturating_sub(body_at) as u32;
+        let (words, body_at) = (words.min(MAX_WORDS) as u8, body_at as u16);
+        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: 0, frame }
+    }
+
+    /// The same message, of which the credit was released already. Its kind is that of the segments that had the credit since.
+    #[must_use]
+    pub fn without_credit(self) -> Self {
+        Delivery { kind: Kind::Put, ..self }
+    }
+
+    /// Whether the message's credit is to be released after its handler has run.
+    #[inline]
+    pub fn has_credit(&self) -> bool {
+        self.kind != Kind::Put
+    }
+
+    /// The number of the message, for [`Core::close`](crate::Core::close).
+    pub fn number(&self) -> MessageNumber {
+        MessageNumber { flow: self.flow, class: self.class, seq: self.seq }
     }
 
     /// A second handle on the same message, for a message that outlives its handler.
@@ -252,8 +313,10 @@ pub enum FlowState {
         framing: Framing,
         /// Why this framing.
         why: FramingWhy,
-        /// The most bytes of words (8 each) and payload together.
+        /// The most bytes of words (8 each) and payload together in one frame.
         max_body: usize,
+        /// The longest payload that the peer accepts in one message.
+        max_message: usize,
     },
     /// The peer refused the flow.
     Refused(Refusal),

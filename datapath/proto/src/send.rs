@@ -64,7 +64,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(flow) else {
             return Err((self.unknown(flow), frame));
         };
-        if let Err(error) = record.admit(class, body, &mut self.slots, self.receiving.replies_owed) {
+        if let Err(error) = record.admit(class, kind, body, &mut self.slots, self.receiving.replies_owed) {
             return Err((error, frame));
         }
         let framing = record.route.framing;
@@ -134,7 +134,7 @@ impl<B: Buffer> Core<B> {
     /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free.len() <= self.receiving.replies_owed {
+        if self.slots.free.len() <= self.receiving.replies_owed + self.slots.for_segments {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
@@ -146,6 +146,12 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn poll_one_way(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.endpoints.pop(endpoint, Class::Request).or_else(|| self.poll_reply(endpoint))
+    }
+
+    /// From above: a request from [`poll_one_way`](Self::poll_one_way) waits, with the right to reply, as one from
+    /// [`poll_request`](Self::poll_request) would. [`decline_reply`](Self::decline_reply) gives the right up.
+    pub fn keep_right_to_reply(&mut self) {
+        self.receiving.replies_owed += 1;
     }
 
     /// Output: the next segment of a bulk transfer for an endpoint. Call [`Core::release`] for it, as for a request.
@@ -160,7 +166,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
-    pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
+    pub fn has_bulk_of(&self, endpoint: EndpointId, flow: FlowId) -> bool {
         self.endpoints.has_bulk_of(endpoint, flow)
     }
 
@@ -172,7 +178,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many more requests could be sent, if credit allows.
     pub fn free_slots(&self) -> usize {
-        self.slots.free.len().saturating_sub(self.receiving.replies_owed)
+        self.slots.free.len().saturating_sub(self.receiving.replies_owed + self.slots.for_segments)
     }
 
     /// Getter: how many messages of a flow and class are in the reorder buffer.
@@ -203,6 +209,7 @@ impl FlowRecord {
     fn admit<B>(
         &mut self,
         class: Class,
+        kind: Kind,
         body: usize,
         slots: &mut Slots<B>,
         replies_owed: usize,
@@ -230,7 +237,9 @@ impl FlowRecord {
             }
         }
         // One slot always stays free for a reply. Otherwise two nodes full of each other's requests would wait for each
-        // other for ever.
-        if slots.free.len() <= replies_owed.max(1) { Err(SendError::Full(slots.slots.len())) } else { Ok(()) }
+        // other for ever. Another one stays free for segments: a peer may keep all other messages waiting for them.
+        let is_segment = matches!(kind, Kind::Put | Kind::Get) && slots.for_segments > 0;
+        let kept_free = if is_segment { replies_owed } else { replies_owed.max(1) + slots.for_segments };
+        if slots.free.len() <= kept_free { Err(SendError::Full(slots.slots.len())) } else { Ok(()) }
     }
 }

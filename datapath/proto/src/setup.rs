@@ -233,7 +233,7 @@ impl<B: Buffer> Core<B> {
             to: record.peer.endpoint,
             tag: record.setup.tag,
             flags: ConnectFlags { is_ordered: record.setup.is_ordered, no_redirect: record.asked().no_redirect() },
-            offer: record.offer(known.max_frame),
+            offer: record.offer(known.max_frame, self.config.max_message),
         };
         self.sending.control.push(peer.peer.address, Control::Connect(question));
     }
@@ -295,7 +295,7 @@ impl<B: Buffer> Core<B> {
 
     fn send_accept(&mut self, id: FlowId, attempt: u32) {
         if let Some(record) = self.flows.get(id) {
-            let offer = record.offer(record.route.max_frame());
+            let offer = record.offer(record.route.max_frame(), self.config.max_message);
             self.sending.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
         }
     }

@@ -100,6 +100,8 @@ pub(crate) struct Slots<B> {
     pub(crate) free: Vec<SlotIndex>,
     /// Messages to send now, from any flow.
     pub(crate) ready: VecDeque<SlotIndex>,
+    /// Slots that only segments and notices of transfers may use.
+    pub(crate) for_segments: usize,
 }
 
 impl<B> Slots<B> {
@@ -127,6 +129,8 @@ impl<B> Slots<B> {
             slots: (0..count).map(|_| empty()).collect(),
             free: (0..count as SlotIndex).rev().collect(),
             ready: VecDeque::with_capacity(count),
+            // With two slots there is one for a request and one for a reply.
+            for_segments: usize::from(count > 2),
         }
     }
 

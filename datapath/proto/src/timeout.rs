@@ -121,7 +121,7 @@ impl<B: Buffer> Core<B> {
         }
         record.silence.count_probe();
         self.outputs.commands.extend(record.question_of_life(now));
-        self.sending.control.push(record.route.to, record.keepalive_question());
+        self.sending.control.push(record.route.to, record.keepalive_question(self.config.max_message));
         let wait =
             (record.rtt.rto(&self.time.timing) << record.rtt.credit_requests.min(20)).min(self.time.timing.max_timeout);
         record.rtt.credit_requests = record.rtt.credit_requests.saturating_add(1);

@@ -7,10 +7,10 @@
 //!       0
 //! ```
 //!
-//! The form is the kind and the number of words: 0 to 4 a request with this number of
-//! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
+//! The form is the kind and the number of words: 0 to 5 a request with this number of
+//! words, 8 to 13 a reply, 7 an extended kind, which the handler field names.
 
-use crate::header::{Flow, Header, Kind, MAX_WORDS};
+use crate::header::{Flow, HEAD_WORDS, Header, Kind};
 use crate::{Framing, Reason};
 
 /// Bits of a source address that are free: all but the group and the local bit.
@@ -89,7 +89,7 @@ pub(crate) fn emit(header: &Header, length_code: u16) -> u64 {
 #[inline]
 fn form(header: &Header) -> u64 {
     // More words than the limit make an unknown form.
-    let words = header.words.min(MAX_WORDS as u8 + 1) as u64;
+    let words = header.words.min(HEAD_WORDS as u8 + 1) as u64;
     match header.kind {
         Kind::Request => words,
         Kind::Reply => REPLY | words,
@@ -100,7 +100,7 @@ fn form(header: &Header) -> u64 {
 /// Whether these bits are a request's or a reply's.
 #[inline(always)]
 pub(crate) const fn is_message(bits: u64) -> bool {
-    bits >> FORM_AT & (REPLY - 1) <= MAX_WORDS as u64
+    bits >> FORM_AT & (REPLY - 1) <= HEAD_WORDS as u64
 }
 
 #[inline(always)]

@@ -13,7 +13,7 @@
 
 use crate::Reason;
 use crate::frame::ParsedFrame;
-use crate::header::{MAX_WORDS, WORD_BYTES};
+use crate::header::{HEAD_WORDS, WORD_BYTES};
 
 /// Bytes before each message.
 pub const MESSAGE_HEADER: usize = 4;
@@ -106,7 +106,7 @@ impl<'a> Body<'a> {
         let (mut items, mut count) = (Items { body, at: 0 }, 0);
         for item in &mut items {
             count += 1;
-            if item.words as usize > MAX_WORDS || item.words as usize * WORD_BYTES > item.length {
+            if item.words as usize > HEAD_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }

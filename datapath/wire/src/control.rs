@@ -79,6 +79,8 @@ pub struct FlowParameters {
     pub credits: [u16; 2],
     /// The longest frame that I can receive, and that reaches you from me.
     pub max_frame: u32,
+    /// The longest payload that I accept in one message; what does not fit a frame comes in [segments](crate::long).
+    pub max_message: u32,
 }
 
 /// Ask for a flow between two endpoints (AM-II's `AM_Map`, Directed Point's `dp_connect`).
@@ -276,7 +278,7 @@ messages! { 1 Beacon 2 Connect 3 Accept 4 Refuse 5 Close 6 Probe 7 ProbeSeen 8 K
 fields! {
     NodeId { 0 }
     Incarnation { 0 }
-    FlowParameters { flow nonce first credits max_frame }
+    FlowParameters { flow nonce first credits max_frame max_message }
     FinalAck { before sack }
     FinalAcks { cause classes }
     Beacon { node incarnation name address framings max_frame purpose }
@@ -327,7 +329,7 @@ impl Field for Option<FinalAcks> {
 }
 
 impl Control {
-    /// The most bytes that a body takes: a `Connect` between the longest names has 114, and an authentication code.
+    /// The most bytes that a body takes: a `Connect` between the longest names has 118, and an authentication code.
     pub const MAX_BYTES: usize = 136;
     /// Bytes of the authentication code behind the content, where a segment has a key.
     pub const AUTH_CODE_BYTES: usize = 16;

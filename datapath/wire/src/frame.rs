@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::header::{Header, Kind, MAX_WORDS, WORD_BYTES};
+use crate::header::{HEAD_WORDS, Header, Kind, WORD_BYTES};
 use crate::length::{NARROW, SHORT_FRAME_CODE, WIDE};
 use crate::payload::{SPLIT_VERSION, emit_plain, emit_split, parse_plain, parse_split};
 use crate::trailer::{self, Piggyback};
@@ -178,7 +178,7 @@ pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<ParsedFrame<'_>
         _ => (frame.len() - framing.body_at(), None),
     };
     let bytes = words as usize * WORD_BYTES;
-    if flow == Flow::NODE || words as usize > MAX_WORDS || bytes > body {
+    if flow == Flow::NODE || words as usize > HEAD_WORDS || bytes > body {
         return None;
     }
     let header = Header { kind: if is_reply { Kind::Reply } else { Kind::Request }, flow, nonce, handler, words, seq };
@@ -279,7 +279,7 @@ pub(crate) fn parse_any<'a>(
         _ => (frame.len() - framing.body_at(), None),
     };
     let words = header.words as usize * WORD_BYTES;
-    if header.words as usize > MAX_WORDS || words > body {
+    if header.words as usize > HEAD_WORDS || words > body {
         return Err(Reason::Words);
     }
     let (words, payload) = frame[framing.body_at()..][..body].split_at(words);

@@ -128,8 +128,8 @@ const fn has_size(code: u8, size: usize) -> bool {
 const fn has_content_size(code: u8, size: usize) -> bool {
     match code {
         1 => size >= 31 && size <= 61,  // beacon
-        2 => size >= 54 && size <= 114, // connect
-        3 => size == 25,                // accept
+        2 => size >= 58 && size <= 118, // connect
+        3 => size == 29,                // accept
         4 | 7 => size == 6,             // refuse, probe seen
         5 => size == 34,                // close
         6 => size >= 14,                // probe

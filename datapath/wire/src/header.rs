@@ -6,6 +6,9 @@ pub const WORD_BYTES: usize = 8;
 /// The most word arguments of a message (AM-II's and FM's four).
 pub const MAX_WORDS: usize = 4;
 
+/// The words of a [head](crate::long::Head): the head itself, and room for the word arguments of its message.
+pub const HEAD_WORDS: usize = MAX_WORDS + 1;
+
 /// A flow id: chosen by the receiver of the frames that carry it, 14 bits.
 /// Flow 0 is the node itself: discovery and set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,7 +184,8 @@ pub struct Header {
     /// Index into the receiver's handler table; for requests and replies.
     /// 0 in all other kinds.
     pub handler: u8,
-    /// How many word arguments start the body, 0 to [`MAX_WORDS`].
+    /// How many word arguments start the body, 0 to [`MAX_WORDS`]; or [`HEAD_WORDS`] for the [head](crate::long::Head) of a
+    /// long message.
     pub words: u8,
     /// Sequence number within flow and class. `bare` carries its low 12 bits, `split` 24:
     /// see [`Framing::seq_bits`](crate::Framing::seq_bits) and [`expand`](crate::expand).

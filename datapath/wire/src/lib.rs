@@ -55,6 +55,7 @@ mod framing;
 pub mod gate;
 mod header;
 mod length;
+pub mod long;
 mod name;
 mod payload;
 mod reason;
@@ -69,7 +70,7 @@ pub use address::{Address, EtherType};
 pub use address_set::AddressSet;
 pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
-pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD_BYTES};
+pub use header::{Class, Flow, HEAD_WORDS, Header, Kind, MAX_WORDS, WORD_BYTES};
 #[cfg(feature = "planted")]
 pub use length::planted;
 pub use reason::Reason;

@@ -101,7 +101,7 @@ fn closing_an_endpoint_reports_its_unhandled_messages() {
     net.faults.drop = 1.0;
     net.drain();
     net.faults.drop = 0.0;
-    net.core(beta.0).close_endpoint(beta.1);
+    net.core(beta.0).close_endpoint(beta.1, &[]);
     net.idle(SECOND);
     assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
     assert_eq!(returned(&mut net, alpha), [(8, Fate::NotDelivered), (9, Fate::NotDelivered)]);
@@ -115,7 +115,7 @@ fn closing_an_endpoint_reports_its_unhandled_messages() {
 fn closing_a_flow_and_then_its_endpoint_reports_unhandled_messages() {
     let (mut net, [alpha, beta], _, theirs) = three_of_eight(9);
     net.core(beta.0).close(theirs);
-    net.core(beta.0).close_endpoint(beta.1);
+    net.core(beta.0).close_endpoint(beta.1, &[]);
     net.idle(SECOND);
     assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
     nothing_is_left(&mut net, beta.0);

@@ -13,7 +13,7 @@ fn found_path(net: &mut Net) -> (Framing, FramingWhy, usize) {
     let (alpha, here) = net.node("alpha");
     let (beta, there) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
-    let FlowState::Open { framing, why, max_body } = net.core(alpha).state(flow) else { panic!("it is open") };
+    let FlowState::Open { framing, why, max_body, .. } = net.core(alpha).state(flow) else { panic!("it is open") };
     let payload = vec![7; max_body - 8];
     net.send(alpha, flow, Class::Request, 1, &payload).unwrap();
     let mut got = None;

@@ -69,7 +69,8 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, FlowParameters) {
     let (node, incarnation, from) = (NodeId(peer), Incarnation(1), name(&format!("peer{peer}")));
     introduce(core, peer);
     let flow = Flow::new(1).unwrap();
-    let offer = FlowParameters { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
+    let offer =
+        FlowParameters { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514, max_message: 0 };
     let question = Control::Connect(Connect {
         id: 1,
         node,

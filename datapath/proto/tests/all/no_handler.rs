@@ -165,7 +165,7 @@ fn a_flow_that_ends_meanwhile_returns_each_once() {
         pair.net.idle(20 * MS);
         pair.net.loss = Loss::None;
         let there = pair.there;
-        pair.net.core(1).close_endpoint(there);
+        pair.net.core(1).close_endpoint(there, &[]);
         pair.net.idle(SECOND);
         let mut back = Vec::new();
         while let Some(returned) = pair.net.core(0).poll_returned(pair.here) {

@@ -138,7 +138,7 @@ fn what_was_recorded_ends_no_connection_and_takes_no_name() {
     net.idle(SECOND);
     let second = net.connect(0, asks, "beta");
     net.idle(30 * SECOND);
-    net.core(1).close_endpoint(serves);
+    net.core(1).close_endpoint(serves, &[]);
     net.idle(SECOND);
     assert_eq!(net.core(0).state(second), FlowState::Ended(ReturnReason::Closed));
     net.core(1).add_endpoint(name("app"), 7).unwrap();

@@ -85,8 +85,8 @@ pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Checke
     expect_dropped(&mut pair, Reason::Source, &Spec { damage: |bytes| forge(bytes, 0x00), ..good })?;
     // Its two top bits are the version. There is no version 2.
     expect_dropped(&mut pair, Reason::Version, &Spec { damage: |bytes| forge(bytes, 0x82), ..good })?;
-    // In `bare` the next four bits are the form. There is no form 13.
-    expect_dropped(&mut pair, Reason::Kind, &Spec { damage: |bytes| forge(bytes, 0x6a), ..good })?;
+    // In `bare` the next four bits are the form. There is no form 14.
+    expect_dropped(&mut pair, Reason::Kind, &Spec { damage: |bytes| forge(bytes, 0x72), ..good })?;
     // The length code does not fit the frame.
     expect_dropped(&mut pair, Reason::Length, &Spec { damage: |bytes| bytes[19] ^= 1, ..good })?;
     expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;

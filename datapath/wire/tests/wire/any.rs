@@ -6,7 +6,7 @@ use am_wire::control::{
 };
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{
-    Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD_BYTES,
+    Address, Class, EtherType, Flow, Framing, Framings, HEAD_WORDS, Header, Kind, Piggyback, Seq, WORD_BYTES,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -82,7 +82,7 @@ pub(crate) fn header() -> impl Strategy<Value = Header> {
         .into_iter()
         .chain(coalesced);
     let kinds = prop::sample::select(kinds.collect::<Vec<_>>());
-    (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
+    (kinds, flow(), any::<(u16, u8, u32)>(), 0..=HEAD_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
         let flow = if kind == Kind::Control { Flow::NODE } else { flow };
         let (handler, words) = if matches!(kind, Kind::Request | Kind::Reply) { (handler, words) } else { (0, 0) };
@@ -121,9 +121,16 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 fn offer() -> impl Strategy<Value = FlowParameters> {
-    (flow(), any::<(u16, [u32; 2], [u16; 2], u32)>()).prop_map(|(flow, (nonce, first, credits, max_frame))| {
-        FlowParameters { flow, nonce, first: first.map(Seq), credits, max_frame }
-    })
+    (flow(), any::<(u16, [u32; 2], [u16; 2], u32, u32)>()).prop_map(
+        |(flow, (nonce, first, credits, max_frame, max_message))| FlowParameters {
+            flow,
+            nonce,
+            first: first.map(Seq),
+            credits,
+            max_frame,
+            max_message,
+        },
+    )
 }
 
 fn purpose() -> impl Strategy<Value = Purpose> {

@@ -2,7 +2,7 @@
 
 use am_wire::coalesced::{Body, MESSAGE_HEADER, Writer};
 use am_wire::frame::{ParsedFrame, parse};
-use am_wire::{Class, Header, Kind, MAX_WORDS, Reason, WORD_BYTES};
+use am_wire::{Class, HEAD_WORDS, Header, Kind, Reason, WORD_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ type Message = (u8, u8, Vec<u8>);
 
 fn message() -> impl Strategy<Value = Message> {
     let body = |words: u8| vec(any::<u8>(), words as usize * WORD_BYTES..256);
-    (any::<u8>(), 0..=MAX_WORDS as u8).prop_flat_map(move |(handler, words)| (Just(handler), Just(words), body(words)))
+    (any::<u8>(), 0..=HEAD_WORDS as u8).prop_flat_map(move |(handler, words)| (Just(handler), Just(words), body(words)))
 }
 
 fn body_of(messages: &[Message]) -> Vec<u8> {
@@ -90,7 +90,7 @@ fn an_empty_body_and_impossible_words_are_refused() {
     assert_eq!(read(&[]), Err(Reason::Body));
     assert_eq!(read(&[0, 0, 1, 0]), Ok(vec![(1, 0, Vec::new())]), "a message of nothing is one");
     assert_eq!(read(&[0, 7, 1, 1, 0, 0, 0, 0, 0, 0, 0]), Err(Reason::Words), "a word has eight bytes");
-    assert_eq!(read(&body_of(&[(1, 5, vec![0; 40])])), Err(Reason::Words), "four words are the most");
+    assert_eq!(read(&body_of(&[(1, 6, vec![0; 48])])), Err(Reason::Words), "five words, of a head, are the most");
     assert_eq!(read(&[0xff, 0xff, 1, 0, 1, 2, 3]), Err(Reason::Body), "longer than the frame");
 }
 

@@ -2,7 +2,7 @@
 
 use am_wire::frame::{self, LinkAddresses, MIN_FRAME};
 use am_wire::steer::{Decision, SteeringTable, steer};
-use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD_BYTES};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, HEAD_WORDS, Piggyback, Reason, WORD_BYTES};
 
 use crate::any::Message;
 
@@ -21,7 +21,7 @@ fn message(framing: Framing, kind: Kind, words: u8, body: usize, piggyback: Opti
 #[test]
 fn every_length_of_every_framing_round_trips() {
     for framing in Framing::ALL {
-        for words in 0..=MAX_WORDS as u8 {
+        for words in 0..=HEAD_WORDS as u8 {
             for body in words as usize * WORD_BYTES..=1500 - framing.cost() {
                 for piggyback in [None, Some(Piggyback::default())] {
                     let message = message(framing, Kind::Request, words, body, piggyback);
@@ -121,11 +121,11 @@ fn words_that_the_body_does_not_hold_are_refused() {
             let body = words as usize * WORD_BYTES;
             let enough = frame::parse(&message(framing, Kind::Request, words, body, None).emit(), EtherType::DEFAULT)
                 .map(|parsed| parsed.words.len());
-            // `bare` has no number for five words or more.
+            // `bare` has no number for six words or more.
             let too_many = if framing == Framing::Bare { Reason::Kind } else { Reason::Words };
-            assert_eq!(enough, if words as usize <= MAX_WORDS { Ok(body) } else { Err(too_many) });
+            assert_eq!(enough, if words as usize <= HEAD_WORDS { Ok(body) } else { Err(too_many) });
             let bytes = message(framing, Kind::Request, words, body - 1, None).emit();
-            let too_short = if words as usize <= MAX_WORDS { Reason::Words } else { too_many };
+            let too_short = if words as usize <= HEAD_WORDS { Reason::Words } else { too_many };
             assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(too_short));
         }
     }

@@ -88,7 +88,7 @@ fn every_form_is_known_or_dropped() {
             let source = bits >> 40 << 42 | 0x02 << 40 | bits & ((1 << 40) - 1);
             frame[6..12].copy_from_slice(&Address::from_u64(source).0);
             let expected = match (form, code) {
-                (0..=4 | 8..=12, _) | (7, 0 | 2..=6) => Decision::Socket(0),
+                (0..=5 | 8..=13, _) | (7, 0 | 2..=6) => Decision::Socket(0),
                 (7, 1) => Decision::Drop(Reason::NodeFlow),
                 _ => Decision::Drop(Reason::Kind),
             };

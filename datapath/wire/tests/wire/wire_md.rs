@@ -317,8 +317,14 @@ fn the_table_of_rejects() {
 fn longest_messages() -> [(&'static str, Control); 10] {
     let name = Name::new(&"n".repeat(Name::MAX_BYTES)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
-    let offer =
-        FlowParameters { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
+    let offer = FlowParameters {
+        flow: Flow::new(1).unwrap(),
+        nonce: 1,
+        first: [Seq(1); 2],
+        credits: [1; 2],
+        max_frame: 1,
+        max_message: 0,
+    };
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
     let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, purpose: Purpose::Ask };
     let acks = FinalAcks::default();

@@ -39,7 +39,14 @@ impl World {
             port
         });
         let flow = Flow::new(7).expect("a flow");
-        let offer = FlowParameters { flow, nonce: 5, first: [Seq(0); 2], credits: [8; 2], max_frame: MAX_FRAME as u32 };
+        let offer = FlowParameters {
+            flow,
+            nonce: 5,
+            first: [Seq(0); 2],
+            credits: [8; 2],
+            max_frame: MAX_FRAME as u32,
+            max_message: 0,
+        };
         let accept = bob.control(alice.address(), bob.address(), &Control::Accept(Accept { id: 1, offer }));
         bob.send(&accept);
         bob.port.steer(flow, true);

@@ -11,8 +11,14 @@ use crate::checks::{OWN, greeted, judged, judged_after_another};
 fn honest(random: &mut SmallRng) -> Vec<u8> {
     let name = Name::new("alpha").unwrap();
     let (node, incarnation) = (NodeId::of(&name), Incarnation(1));
-    let offer =
-        FlowParameters { flow: Flow::new(7).unwrap(), nonce: 1, first: [Seq(0); 2], credits: [1; 2], max_frame: 1514 };
+    let offer = FlowParameters {
+        flow: Flow::new(7).unwrap(),
+        nonce: 1,
+        first: [Seq(0); 2],
+        credits: [1; 2],
+        max_frame: 1514,
+        max_message: 0,
+    };
     let control = if random.random() {
         let (framings, max_frame) = (Framings::ALL, 1514);
         Control::Beacon(Beacon {

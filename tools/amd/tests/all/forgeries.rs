@@ -18,7 +18,7 @@ pub(crate) fn flow(id: u16) -> Flow {
 }
 
 pub(crate) fn offer(id: u16) -> FlowParameters {
-    FlowParameters { flow: flow(id), nonce: 5, first: [Seq(0); 2], credits: [8; 2], max_frame: 1514 }
+    FlowParameters { flow: flow(id), nonce: 5, first: [Seq(0); 2], credits: [8; 2], max_frame: 1514, max_message: 0 }
 }
 
 fn connect(node: NodeId, id: u16) -> Control {

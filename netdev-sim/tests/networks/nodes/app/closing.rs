@@ -60,7 +60,7 @@ impl App {
             }
         }
         checks.deliveries.excuse(self.run);
-        engine.core_mut().close_endpoint(self.endpoint);
+        engine.core_mut().close_endpoint(self.endpoint, &[]);
         self.endpoint = engine.core_mut().add_endpoint(app_name(), TAG).expect("its name is free again");
         self.flows.clear();
         self.granted.clear();
