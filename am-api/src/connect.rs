@@ -56,8 +56,10 @@ pub struct Description {
     pub framing: Framing,
     /// Why it has this framing.
     pub why: FramingWhy,
-    /// The most bytes of words (8 each) and payload in one message.
+    /// The most bytes of words (8 each) and payload in one frame.
     pub max_body: usize,
+    /// The longest payload that the peer accepts in one message. One that does not fit a frame travels in several.
+    pub max_message: usize,
     /// The transport, as it was named at run time.
     pub transport: String,
     /// The transport's mode: `veth copy`, `zero-copy`, `memory`.
@@ -75,12 +77,12 @@ impl fmt::Display for Description {
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
         };
-        let Description { peer, framing, max_body, transport, mode, path, .. } = self;
+        let Description { peer, framing, max_body, max_message, transport, mode, path, .. } = self;
         match path {
             Some(path) => write!(f, "{peer} by {path}")?,
             None => write!(f, "{peer} by {transport} ({mode})")?,
         }
-        write!(f, ", {framing} framing ({why}), {max_body} bytes a message")
+        write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, {max_message} a message")
     }
 }
 
@@ -153,11 +155,23 @@ impl<S> Endpoint<S> {
     /// Whether the peer's node has accepted all sent requests and replies, or they have returned. A program that is about to
     /// end polls until this is true.
     pub fn is_accepted(&self, to: Connection) -> bool {
-        !self.node.borrow().engine.core().has_unacknowledged(to.0)
+        let node = self.node.borrow();
+        !node.engine.core().has_unacknowledged(to.0) && !node.bulk.has_message_on(to.0)
     }
 
-    /// The most bytes of payload of a message with `words` words. `None` while the connection is not open.
-    pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
+    /// The longest payload of a message on this connection: what the peer [accepts](crate::Builder::max_message), or what fits a
+    /// frame. `None` while the connection is not open.
+    pub fn max_payload(&self, to: Connection) -> Option<usize> {
+        let state = self.node.borrow().engine.core().state(to.0);
+        match state {
+            FlowState::Open { max_body, max_message, .. } => Some(max_message.max(max_body)),
+            _ => None,
+        }
+    }
+
+    /// The longest payload of a message with `words` words that travels in one frame. A longer one costs a copy and a frame for
+    /// each further piece. `None` while the connection is not open.
+    pub fn frame_payload(&self, to: Connection, words: usize) -> Option<usize> {
         let (_, max_body) = self.node.borrow().open_flow(to.0).ok()?;
         max_body.checked_sub(words.checked_mul(WORD_BYTES)?)
     }
@@ -171,12 +185,13 @@ impl<S> Endpoint<S> {
     pub fn describe(&self, of: Connection) -> Option<Description> {
         let node = self.node.borrow();
         let (core, caps) = (node.engine.core(), node.transport.caps());
-        let FlowState::Open { framing, why, max_body } = core.state(of.0) else { return None };
+        let FlowState::Open { framing, why, max_body, max_message } = core.state(of.0) else { return None };
         Some(Description {
             peer: EndpointName::of(core.peer_names(of.0)?),
             framing,
             why,
             max_body,
+            max_message,
             transport: caps.name.clone(),
             mode: caps.mode.clone(),
             path: core.address(of.0).and_then(|to| node.transport.peer(to).path),
@@ -186,10 +201,11 @@ impl<S> Endpoint<S> {
     /// Close the connection. The next poll or flush notifies the peer.
     pub fn close(&self, to: Connection) {
         let mut node = self.node.borrow_mut();
-        let NodeState { log, engine, events, .. } = &mut *node;
+        let NodeState { log, engine, events, bulk, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
         events.closed(self.id, to.0);
-        engine.core_mut().close(to.0);
+        let dropped = bulk.close(engine.core_mut(), to.0);
+        engine.core_mut().close_without(to.0, &dropped);
         drop(node);
         self.end_calls(to, ReturnReason::Closed);
     }

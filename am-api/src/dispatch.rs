@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use am_proto::{Delivery, Time};
 use am_ring::Frame;
-use am_wire::{Class, Kind};
+use am_wire::Class;
 
 use crate::endpoint::Handlers;
 use crate::node_state::{NodeState, borrow_to_drop};
@@ -41,6 +41,45 @@ impl<S> Endpoint<S> {
         // One check for all kinds of events, because nearly every turn has messages only.
         if self.has_other_work() {
             handled = handlers.run_other_work(self, state);
+            handled += self.run_ready(handlers, state);
+        }
+        handled
+    }
+
+    /// Handle long messages that are complete, and those that waited for them.
+    #[cold]
+    fn run_ready(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
+        let mut handled = 0;
+        self.take_ready(|message| {
+            match message.delivery.class {
+                Class::Request => handlers.run_request(state, message),
+                Class::Reply => handlers.run_reply(state, message),
+            }
+            handled += 1;
+        });
+        handled
+    }
+
+    fn take_ready(&self, mut run: impl FnMut(&InHand<'_, S>)) {
+        for _ in 0..BUDGET {
+            let next = self.node.borrow_mut().bulk.next_ready(self.id);
+            let Some(delivery) = next else { break };
+            run(&InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) });
+        }
+    }
+
+    /// Events without messages, and then the long messages that are complete, for `run`.
+    pub(crate) fn dispatch_events_and(&self, state: &mut S, mut run: impl FnMut(&mut S, &Message<'_, S>)) -> usize {
+        let mut handled = 0;
+        if self.has_other_work() {
+            handled = self.handlers.borrow_mut().run_other_work(self, state);
+            self.take_ready(|message| {
+                run(state, &message.message());
+                if message.delivery.class == Class::Request {
+                    self.node.borrow_mut().core().decline_reply(message.delivery.flow);
+                }
+                handled += 1;
+            });
         }
         handled
     }
@@ -68,11 +107,10 @@ impl<S> Endpoint<S> {
         let mut taken = 0;
         while taken < most {
             let mut node = self.node.borrow_mut();
-            let core = node.core();
-            if !core.has_deliveries() {
+            if !node.engine.core().has_deliveries() {
                 return (taken, false);
             }
-            let next = core.poll_one_way(self.id);
+            let next = node.next_one_way(self.id);
             drop(node);
             let Some(delivery) = next else { break };
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
@@ -115,6 +153,7 @@ impl<S> Drop for InHand<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.kept.get().is_none()
+            && self.delivery.has_credit()
             && let Some(mut node) = borrow_to_drop(&self.endpoint.node)
         {
             node.core().release(self.delivery.flow, self.delivery.class);
@@ -173,23 +212,32 @@ impl<S> Handlers<S> {
             let next = endpoint.node.borrow_mut().core().poll_returned(endpoint.id);
             let Some(returned) = next else { break };
             handled += 1;
-            if matches!(returned.message.kind, Kind::Put | Kind::Get) {
-                endpoint.node.borrow_mut().bulk.on_returned(endpoint.id, &returned.message);
-                continue;
-            }
-            endpoint.node.borrow_mut().log.note_returned(endpoint.id, &returned);
-            // This node sent the message, so keeping it does not withhold a peer's credit.
-            let message = Message::new(endpoint, &returned.message, None);
-            let (to, handler) = (message.from(), message.handler());
-            let returned = Returned { message, reason: returned.reason, fate: returned.fate };
-            if returned.class() == Class::Request && endpoint.take_returned_call(&message) {
-                let (id, result) = (CallId(message.word(0)), Err(CallError::Returned(returned)));
-                self.run_outcome(state, Outcome { id, to, handler, result, endpoint });
-            } else if let Some(run) = &mut self.returned {
-                run(state, returned);
+            let returned = endpoint.node.borrow_mut().bulk.take_returned(endpoint.id, returned);
+            if let Some(returned) = returned {
+                self.run_one_returned(endpoint, state, &returned);
             }
         }
+        while handled < BUDGET {
+            let next = endpoint.node.borrow_mut().bulk.next_returned(endpoint.id);
+            let Some(returned) = next else { break };
+            handled += 1;
+            self.run_one_returned(endpoint, state, &returned);
+        }
         handled
+    }
+
+    fn run_one_returned(&mut self, endpoint: &Endpoint<S>, state: &mut S, returned: &am_proto::Returned<Frame>) {
+        endpoint.node.borrow_mut().log.note_returned(endpoint.id, returned);
+        // This node sent the message, so keeping it does not withhold a peer's credit.
+        let message = Message::new(endpoint, &returned.message, None);
+        let (to, handler) = (message.from(), message.handler());
+        let returned = Returned { message, reason: returned.reason, fate: returned.fate };
+        if returned.class() == Class::Request && endpoint.take_returned_call(&message) {
+            let (id, result) = (CallId(message.word(0)), Err(CallError::Returned(returned)));
+            self.run_outcome(state, Outcome { id, to, handler, result, endpoint });
+        } else if let Some(run) = &mut self.returned {
+            run(state, returned);
+        }
     }
 
     /// The outcomes of calls whose deadline has passed or whose connection has ended.

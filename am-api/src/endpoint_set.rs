@@ -198,7 +198,7 @@ impl<S> EndpointSet<S> {
             return 0;
         }
         drop(node);
-        let events = if has_events { self.dispatch_events(state) } else { 0 };
+        let events = if has_events { self.dispatch_events_and(state, &mut run) } else { 0 };
         let mut handled = 0;
         if has_messages {
             self.find_warm();
@@ -234,9 +234,13 @@ impl<S> EndpointSet<S> {
         endpoint.take_each(most, |message| run(state, index, message))
     }
 
+    /// Events, and the long messages that are complete.
     #[cold]
-    fn dispatch_events(&self, state: &mut S) -> usize {
-        self.iter().map(|member| member.dispatch_events(state)).sum()
+    fn dispatch_events_and(&self, state: &mut S, run: &mut impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
+        let members = self.members.iter().enumerate().filter_map(|(index, member)| Some((index, member.as_ref()?)));
+        members
+            .map(|(index, member)| member.dispatch_events_and(state, |state, message| run(state, index, message)))
+            .sum()
     }
 
     /// Visit endpoints until the turn's budget is used, or no endpoint has a message that can be handled now.

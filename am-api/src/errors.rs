@@ -15,7 +15,7 @@ pub enum RequestError {
     /// The memory of this node's transport is in use.
     #[error("all frames of this node are in use; poll, then try again")]
     NoFrame,
-    /// As many messages of this node as it may have are in flight or prepared.
+    /// As many messages of this node as it may have are in flight or prepared, or its memory for long messages is in use.
     #[error("this node's send queue is full; poll, then try again")]
     QueueFull,
     /// The connection is being set up.
@@ -34,8 +34,10 @@ pub enum RequestError {
     /// The node that prepared it was dropped.
     #[error("the node of this message was dropped")]
     NodeDropped,
-    /// It does not fit into one frame.
-    #[error("{needs} bytes of words (8 each) and payload, but one message to this peer carries at most {most}")]
+    /// It is longer than the peer accepts; or, if it is prepared, than a frame.
+    #[error(
+        "{needs} bytes of words (8 each) and payload, but at most {most} are possible: one frame if the message is prepared, otherwise what the peer accepts (its `Builder::max_message`)"
+    )]
     TooLarge {
         /// Bytes of words and payload.
         needs: usize,

@@ -15,7 +15,8 @@ impl Disown for NodeState {
         let nowhere: Box<dyn Transport> = Box::new(Forked::new(self.transport.caps(), FORKED));
         let core = Core::forked(self.engine.core().config().clone(), self.clock.now());
         let engine = Engine::new(core, nowhere.caps().pool.clone());
-        let mut childs = NodeState::new(engine, Owned::new(owner, nowhere), self.clock.clone());
+        let mut childs =
+            NodeState::new(engine, Owned::new(owner, nowhere), self.clock.clone(), self.bulk.message_memory());
         // The child's copies of prepared messages are counted down when they are dropped.
         childs.prepared = self.prepared;
         // Its end would be the parent's, or run code of the program that uses the node.

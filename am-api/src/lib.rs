@@ -36,7 +36,7 @@
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
 //! `request.rs`, `node_state.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
-//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs`, `own_loop.rs` and `tokio_echo.rs`.
+//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs`, `store.rs` (long messages), `own_loop.rs` and `tokio_echo.rs`.
 //!
 //! ```
 //! use am_api::{HandlerId, Node, Request};

@@ -240,7 +240,7 @@ pub struct Counters(Vec<(&'static str, u64)>);
 
 impl Counters {
     pub(crate) fn of(node: &NodeState) -> Counters {
-        let bulk = node.bulk.counters;
+        let (bulk, long) = (node.bulk.counters, node.bulk.long.counters);
         let mut all = vec![
             ("unhandled", node.tally.unhandled),
             ("no_reply_frame", node.tally.no_reply_frame),
@@ -250,6 +250,11 @@ impl Counters {
             ("bulk_segments_deposited", bulk.deposited),
             ("bulk_refused", bulk.refused),
             ("bulk_senseless", bulk.malformed),
+            ("long_sent", bulk.messages_sent),
+            ("long_received", long.received),
+            ("long_waited", long.waited),
+            ("long_evicted", long.evicted),
+            ("long_malformed", long.malformed),
         ];
         node.engine.core().counters().each(&mut |name, value| all.push((name, value)));
         node.transport.counters(&mut |name, value| all.push((name, value)));

@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use am_engine::{Clock, Engine, PollScope};
-use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, Time};
+use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, FlowState, SendError, Time};
 use am_ring::{Frame, Lease, LeaseTable, Owned, ProcessRc, ProcessWeak, RefMut};
 use am_transport::Transport;
-use am_wire::{Class, Framing, MAX_WORDS, WORD_BYTES};
+use am_wire::long::Head;
+use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 
-use crate::bulk::Bulk;
+use crate::bulk::{Bulk, PAYLOAD_AT, SentMessage};
 use crate::events::EventQueues;
 use crate::group_place::Membership;
 use crate::log::Log;
@@ -42,6 +43,9 @@ fn is_borrowed<T>(node: &NodeRc) -> Option<T> {
 /// The longest sleep while the program keeps messages, if the process has no descriptor left for a waker: a thread that drops a message
 /// cannot wake this one then.
 const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
+
+/// The longest sleep while a long message waits for memory, which no frame announces.
+const MAX_SLEEP_WITHOUT_MEMORY: Duration = Duration::from_millis(10);
 
 /// Its alignment and `repr(C)` fix the layout: it depends neither on earlier allocations nor on the sizes of the fields.
 #[repr(C, align(64))]
@@ -166,7 +170,13 @@ pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
 }
 
 impl NodeState {
-    pub(crate) fn new(engine: Engine, transport: Owned<Box<dyn Transport>>, clock: Clock) -> Self {
+    /// `message_memory` is the limit of memory for long messages, in each direction.
+    pub(crate) fn new(
+        engine: Engine,
+        transport: Owned<Box<dyn Transport>>,
+        clock: Clock,
+        message_memory: usize,
+    ) -> Self {
         NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
@@ -177,7 +187,7 @@ impl NodeState {
             members: MemberQueues::default(),
             prepared: 0,
             loaded_peers: vec![],
-            bulk: Bulk::default(),
+            bulk: Bulk::new(message_memory),
             tally: Tally::default(),
             log: Log::default(),
             waiter: None,
@@ -232,16 +242,75 @@ impl NodeState {
             put_words(place, words);
             payload.put(&mut place[words.len() * WORD_BYTES..]);
         };
+        if class == Class::Request && !self.bulk.may_follow(flow) {
+            return Err((RequestError::NoCredit, frame));
+        }
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         if body >= LARGE && sent.is_ok() {
             self.engine.send_early(&mut **self.transport);
         }
-        sent.map_err(|(error, frame)| (error.into(), frame))
+        match sent {
+            Ok(()) => Ok(()),
+            Err((SendError::TooLarge { .. }, frame)) => self.send_long(flow, class, handler, words, payload, frame),
+            Err((error, frame)) => Err((error.into(), frame)),
+        }
+    }
+
+    /// Send the head of a message that is longer than a frame, and copy its payload, for the segments and for its return.
+    #[cold]
+    #[inline(never)]
+    fn send_long<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+        frame: Frame,
+    ) -> Result<(), (RequestError, Frame)> {
+        let (max_body, most) = match self.engine.core().state(flow) {
+            FlowState::Open { max_body, max_message, .. } => (max_body, max_message),
+            other => return Err((NotOpen::of(other).map_or_else(RequestError::from, |_| RequestError::Closed), frame)),
+        };
+        let (bytes, words_bytes) = (payload.bytes(), words.len() * WORD_BYTES);
+        let start = HEAD_WORDS * WORD_BYTES;
+        if bytes > most || max_body <= start {
+            let most = (most + words_bytes).max(max_body);
+            return Err((RequestError::TooLarge { needs: bytes.saturating_add(words_bytes), most }, frame));
+        }
+        if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
+            return Err((RequestError::NoCredit, frame));
+        }
+        let Some(mut whole) = self.bulk.message_frame(class, bytes) else {
+            return Err((RequestError::QueueFull, frame));
+        };
+        let Some(place) = whole.space() else { return Err((RequestError::NoFrame, frame)) };
+        put_words(&mut place[PAYLOAD_AT - words_bytes..PAYLOAD_AT], words);
+        payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
+        let id = self.bulk.next_message_id();
+        let head = Head { id, total: bytes as u32, words: words.len() as u8 };
+        let begun = bytes.min(max_body - start);
+        let write = |to: &mut [u8]| {
+            to[..Head::BYTES].copy_from_slice(&head.to_bytes());
+            to[Head::BYTES..start].fill(0);
+            put_words(&mut to[Head::BYTES..start], words);
+            to[start..].copy_from_slice(&whole.bytes()[PAYLOAD_AT..PAYLOAD_AT + begun]);
+        };
+        let endpoint = self.engine.core().endpoint_of(flow);
+        self.engine
+            .core_mut()
+            .send(flow, class, handler.0, HEAD_WORDS as u8, frame, start + begun, write)
+            .map_err(|(error, frame)| (error.into(), frame))?;
+        self.engine.send_early(&mut **self.transport);
+        let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole };
+        self.bulk.send_message(endpoint, id, begun, message);
+        Ok(())
     }
 
     /// Limit a sleep if the drop of a kept message does not wake this thread.
     #[inline]
     pub(crate) fn limit_sleep(&self, now: Time, until: Time) -> Time {
+        let until = if self.bulk.wants_memory() { until.min(now + MAX_SLEEP_WITHOUT_MEMORY) } else { until };
         if self.kept.is_empty() || self.waiter.is_some() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) }
     }
 
@@ -305,9 +374,12 @@ impl NodeState {
     #[cold]
     fn take_events(&mut self) {
         let NodeState { engine, events, members, bulk, log, .. } = self;
-        while let Some(event) = engine.core_mut().poll_event() {
-            if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
-                bulk.on_ended(endpoint, flow, reason);
+        while let Some(mut event) = engine.core_mut().poll_event() {
+            if let Event::Ended(endpoint, flow, FlowEnd { reason, unhandled, .. }) = &mut event {
+                // These return, so they are not among those that did not.
+                let returning = bulk.count_incomplete(*flow);
+                *unhandled = [0, 1].map(|class| unhandled[class].saturating_sub(returning[class]));
+                bulk.on_ended(*endpoint, *flow, *reason);
             }
             log.note(event);
             match event {
@@ -342,30 +414,70 @@ impl NodeState {
     /// transfers.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned()
-            || !self.events.is_empty()
-            || !self.members.is_empty()
-            || self.bulk.has_completions()
+        self.engine.core().has_returned() || !self.events.is_empty() || !self.members.is_empty() || self.bulk.has_news()
     }
 
     /// Whether endpoints have anything to do for transfers.
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
-        self.engine.core().has_bulk() || self.bulk.has_completions()
+        self.engine.core().has_bulk() || self.bulk.has_news()
     }
 
     /// The next message for an endpoint, replies first. A request is delivered only once a frame for its reply is set aside, so
     /// that no reply fails for lack of memory. While there is none, requests wait.
     #[inline]
     pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        if let Some(reply) = self.core().poll_reply(endpoint) {
-            return Some(reply);
+        let next = match self.core().poll_reply(endpoint) {
+            Some(reply) => reply,
+            None => {
+                if !self.set_aside() {
+                    self.tally.no_reply_frame += 1;
+                    return None;
+                }
+                self.core().poll_request(endpoint)?
+            }
+        };
+        if next.is_head() || self.bulk.long.has_lanes() { self.next_in_order(endpoint, next) } else { Some(next) }
+    }
+
+    /// A long message, or one that may have to wait for a long one, was taken from the core. Returns the next message that a
+    /// handler may have.
+    #[cold]
+    fn next_in_order(&mut self, endpoint: EndpointId, taken: Delivery<Frame>) -> Option<Delivery<Frame>> {
+        let NodeState { bulk, engine, .. } = self;
+        bulk.admit(engine.core_mut(), endpoint, taken)
+            .or_else(|| bulk.next_ready(endpoint))
+            .or_else(|| self.next(endpoint))
+    }
+
+    /// As [`next`](Self::next), for a program that does not reply.
+    #[inline]
+    pub(crate) fn next_one_way(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
+        let next = self.core().poll_one_way(endpoint)?;
+        if next.is_head() || self.bulk.long.has_lanes() {
+            self.next_one_way_in_order(endpoint, next)
+        } else {
+            Some(next)
         }
-        if !self.set_aside() {
-            self.tally.no_reply_frame += 1;
-            return None;
+    }
+
+    #[cold]
+    fn next_one_way_in_order(&mut self, endpoint: EndpointId, taken: Delivery<Frame>) -> Option<Delivery<Frame>> {
+        let NodeState { bulk, engine, .. } = self;
+        let core = engine.core_mut();
+        // A request that waits has the right to a reply, like those of programs that reply.
+        if taken.class == Class::Request {
+            core.keep_right_to_reply();
         }
-        self.core().poll_request(endpoint)
+        match bulk.admit(core, endpoint, taken).or_else(|| bulk.next_ready(endpoint)) {
+            Some(next) => {
+                if next.class == Class::Request {
+                    core.decline_reply(next.flow);
+                }
+                Some(next)
+            }
+            None => self.next_one_way(endpoint),
+        }
     }
 }
 

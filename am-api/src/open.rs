@@ -17,7 +17,7 @@ use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
 use crate::segment_key::{KeyError, KeySource};
-use crate::{Node, PeersFileError, transports};
+use crate::{Node, PeersFileError, bulk, transports};
 
 /// Why a node could not be opened.
 #[derive(thiserror::Error)]
@@ -80,6 +80,12 @@ const FRAME_LEAST: usize = am_wire::control::Control::MAX_FRAME;
 /// Frames for what the protocol writes itself: acknowledgements, set-up.
 const OWN_FRAMES: usize = 32;
 
+/// The memory for long messages in each direction, unless it is set.
+const MESSAGE_MEMORY: usize = 64 << 20;
+
+/// The longest payload that a node can accept.
+const MAX_MESSAGE: usize = 1 << 30;
+
 /// Settings of a node to be opened.
 #[must_use = "nothing is opened before `open`"]
 #[derive(Debug, Default)]
@@ -101,6 +107,8 @@ pub struct Builder {
     key: Option<KeySource>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
+    max_message: Option<usize>,
+    message_memory: Option<usize>,
     place: Option<Place>,
 }
 
@@ -234,6 +242,21 @@ impl Builder {
         self
     }
 
+    /// The longest payload that this node accepts in one message: 1 MiB without this, at most 1 GiB. Peers learn it when they
+    /// connect. With 0 it accepts what fits a frame.
+    pub fn max_message(mut self, bytes: usize) -> Self {
+        self.max_message = Some(bytes);
+        self
+    }
+
+    /// The memory for messages that are longer than a frame: 64 MiB for those that arrive, and as much for those that are sent, but
+    /// at least one message of the [longest payload](Builder::max_message). It is taken when it is needed. A message that finds
+    /// none waits with its sender; messages that handlers keep count too.
+    pub fn message_memory(mut self, bytes: usize) -> Self {
+        self.message_memory = Some(bytes);
+        self
+    }
+
     /// What a waiting endpoint does while nothing happens.
     pub fn idle(mut self, idle: Idle) -> Self {
         self.idle = idle;
@@ -264,6 +287,10 @@ impl Builder {
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();
         let config = self.config(name, caps)?;
+        let message_memory = self
+            .message_memory
+            .unwrap_or(MESSAGE_MEMORY)
+            .max(bulk::buffer_length(bulk::PAYLOAD_AT + config.max_message as usize));
         let has_own_clock = self.clock.is_none();
         let clock = self.clock.map_or_else(Clock::monotonic, |(clock, _)| clock);
         if config.key.is_some() && caps.name.contains(transports::SEPARATOR) {
@@ -277,7 +304,7 @@ impl Builder {
             engine.start_heartbeat(caps).map_err(|error| OpenError::NoThread { error })?;
         }
         let owners = (Owner::new().map_err(OpenError::NoMemory)?, Owner::new().map_err(OpenError::NoMemory)?);
-        let mut node = NodeState::new(engine, Owned::new(owners.0, transport), clock);
+        let mut node = NodeState::new(engine, Owned::new(owners.0, transport), clock, message_memory);
         node.membership = self.place.map(Membership::new);
         node.exhale();
         Ok(Node { state: ProcessRc::new(owners.1, node).map_err(OpenError::NoMemory)?, name, idle: self.idle })
@@ -298,6 +325,8 @@ impl Builder {
         config.hears_all = caps.hears_all;
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;
+        let most = self.max_message.map(|bytes| bytes.min(MAX_MESSAGE) as u32);
+        config.max_message = most.unwrap_or(config.max_message);
         config.window = self.window.unwrap_or(config.window);
         if self.no_coalescing {
             config.coalesce_below = 0;

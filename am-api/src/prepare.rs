@@ -260,6 +260,9 @@ impl NodeState {
                 place.copy_from_slice(&short[..body]);
             }
         };
+        if class == Class::Request && !self.bulk.may_follow(flow) {
+            return Err((RequestError::NoCredit, frame));
+        }
         self.core()
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::IoSlice;
 
-use am_proto::{FlowId, ReturnReason};
+use am_proto::{FlowId, FlowState, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
@@ -21,9 +21,9 @@ pub enum ReplyError {
     /// The node that received the request was dropped.
     #[error("the node that received the request was dropped")]
     NodeDropped,
-    /// The reply does not fit into one frame.
+    /// The reply is longer than the peer accepts.
     #[error(
-        "{needs} bytes of words (8 each) and payload, but one reply carries at most {most}; see `Token::max_payload`"
+        "{needs} bytes of words (8 each) and payload, but at most {most} are possible: what the peer accepts (its `Builder::max_message`)"
     )]
     TooLarge {
         /// Bytes of words and payload.
@@ -142,8 +142,19 @@ impl Token {
         Connection(self.flow)
     }
 
-    /// The most bytes of payload of a reply with `words` words. 0 when the connection has ended.
-    pub fn max_payload(&self, words: usize) -> usize {
+    /// The longest payload of a reply: what the peer [accepts](crate::Builder::max_message), or what fits a frame. 0 when the connection
+    /// has ended.
+    pub fn max_payload(&self) -> usize {
+        let Some(node) = self.node.upgrade() else { return 0 };
+        let state = node.borrow().engine.core().state(self.flow);
+        match state {
+            FlowState::Open { max_body, max_message, .. } => max_message.max(max_body),
+            _ => 0,
+        }
+    }
+
+    /// The longest payload of a reply with `words` words that travels in one frame. 0 when the connection has ended.
+    pub fn frame_payload(&self, words: usize) -> usize {
         let max_body =
             self.node.upgrade().map_or(0, |node| node.borrow().open_flow(self.flow).map_or(0, |(_, max)| max));
         max_body.saturating_sub(words.saturating_mul(WORD_BYTES))

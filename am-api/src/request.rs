@@ -12,6 +12,10 @@ impl<S> Endpoint<S> {
     /// these words (at most 4) and this payload. Never blocks; the frame
     /// leaves with the next poll or flush.
     ///
+    /// A payload that does not fit a [frame](Endpoint::frame_payload) is copied, travels in several, and arrives as one message. It may
+    /// be as long as the peer [accepts](Endpoint::max_payload). Until all of it has left, further requests on this
+    /// connection get [`NoCredit`](RequestError::NoCredit).
+    ///
     /// # Errors
     /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
     #[inline]

@@ -286,8 +286,8 @@ impl NodeState {
     pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
         let core = self.engine.core_mut();
         let mut events = Events::empty();
-        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_completion_of(endpoint));
-        events.set(Events::RETURNED, core.has_returned_to(endpoint));
+        events.set(Events::MESSAGES, core.has_deliveries_to(endpoint) || self.bulk.has_news_of(endpoint));
+        events.set(Events::RETURNED, core.has_returned_to(endpoint) || self.bulk.has_returned_of(endpoint));
         events.set(Events::CONNECTION, self.events.has(endpoint));
         events.set(Events::MEMBERS, self.members.has(endpoint));
         events
@@ -309,7 +309,7 @@ impl NodeState {
         let (core, pool) = (self.engine.core(), self.engine.pool());
         let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
         let can_send = |flow| match NotOpen::of(core.state(flow)) {
-            Ok(_) => has_room && core.credit(flow, Class::Request) > 0,
+            Ok(_) => has_room && core.credit(flow, Class::Request) > 0 && self.bulk.may_follow(flow),
             Err(why) => why != NotOpen::Connecting,
         };
         let Some(blocked) = &mut self.blocked else { return false };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{
     ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
-    seconds_worked, start, summary, text,
+    seconds_worked, start, summary,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

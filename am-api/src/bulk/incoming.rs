@@ -8,9 +8,11 @@ use am_proto::{Core, EndpointId, FlowId};
 use am_ring::Frame;
 use am_wire::Kind;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
+use am_wire::long::Head;
 
 use super::Rights;
 use super::extent::Extent;
+use super::messages::{Io, is_of_message};
 use super::regions::Memory;
 use super::under_way::{Arriving, OutgoingTransfer, Source};
 use super::{
@@ -39,6 +41,7 @@ impl Bulk {
         let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
         let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
         self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
+        self.settle();
         Ok(TransferId(transfer))
     }
 
@@ -68,6 +71,7 @@ impl Bulk {
         self.pieces.make_room();
         let (region, into, notice) = (region.0, into.id().0, Notice::of(NoticeKind::Get, transfer));
         self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
+        self.settle();
         Ok(TransferId(transfer))
     }
 
@@ -82,23 +86,33 @@ impl Bulk {
         let Some(get) = gets.find(|get| is_it(&get.completion)) else { return false };
         if !mem::replace(&mut get.is_cancelled, true) {
             self.notices.push(flow, Notice::of(NoticeKind::Cancel, transfer));
+            self.settle();
         }
         true
     }
 
-    fn next_id(&mut self) -> u32 {
-        self.next_id = self.next_id.wrapping_add(1) & !ANSWER;
+    pub(super) fn next_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1) & Head::MAX_ID;
         self.next_id
     }
 
     /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
     pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
-        for count in 0..most {
-            let Some(delivery) = core.poll_bulk(endpoint) else { return count };
+        let mut count = 0;
+        while count < most {
+            let Some(delivery) = core.poll_bulk(endpoint) else { break };
+            count += 1;
             let (flow, class, waiting) = (delivery.flow, delivery.class, self.notices.len());
             let body = delivery.payload();
             let parsed = match delivery.kind {
-                Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
+                Kind::Put => Segment::parse(body).map(|(segment, data)| {
+                    if is_of_message(segment.region, segment.transfer) {
+                        let mut io = Io { core, notices: &mut self.notices };
+                        self.long.on_segment(&mut io, endpoint, flow, &segment, data);
+                    } else {
+                        self.on_put(endpoint, flow, &segment, data);
+                    }
+                }),
                 _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
             };
             self.counters.malformed += u64::from(parsed.is_none());
@@ -108,7 +122,8 @@ impl Bulk {
                 core.release(flow, class);
             }
         }
-        most
+        self.settle();
+        count
     }
 
     fn on_put(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
@@ -226,6 +241,12 @@ impl Bulk {
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         match notice.what {
+            NoticeKind::Get if is_of_message(notice.region, notice.transfer) => {
+                return self.on_get_of_message(endpoint, flow, notice);
+            }
+            NoticeKind::Cancel if is_of_message(notice.region, notice.transfer) => {
+                return self.long.on_cancel(flow, notice.transfer);
+            }
             NoticeKind::Get => return self.on_get(endpoint, flow, notice),
             NoticeKind::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
             NoticeKind::Waiting => return,
@@ -233,12 +254,26 @@ impl Bulk {
         }
         let matches = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
         let is_refused = |get: &Arriving| get.is_get() && matches(&get.completion) && notice.what != NoticeKind::Done;
-        if let Some(at) = self.outgoing.iter().position(|outgoing| matches(&outgoing.completion)) {
+        let ends = |outgoing: &OutgoingTransfer| {
+            matches(&outgoing.completion) && (!outgoing.is_message() || notice.what == NoticeKind::Done)
+        };
+        if let Some(at) = self.outgoing.iter().position(ends) {
             self.end_outgoing(at, TransferError::of(notice, self.outgoing[at].at));
         } else if let Some(at) = self.arriving.iter().position(is_refused) {
             self.complete(at, TransferError::of(notice, self.arriving[at].extent.front));
         } else {
             self.counters.malformed += 1;
+        }
+    }
+
+    /// A peer has memory for a long message of this side.
+    fn on_get_of_message(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
+        let is_it = |outgoing: &&mut OutgoingTransfer| {
+            outgoing.is_message() && outgoing.completion.is(endpoint, flow, notice.transfer)
+        };
+        match self.outgoing.iter_mut().find(is_it) {
+            Some(outgoing) => outgoing.ask_for(notice.into, notice.offset, notice.length),
+            None => self.counters.malformed += 1,
         }
     }
 

@@ -12,6 +12,8 @@
 
 mod extent;
 mod incoming;
+mod memory;
+mod messages;
 mod notices;
 mod outgoing;
 mod regions;
@@ -20,12 +22,17 @@ mod under_way;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
-use am_proto::{Core, EndpointId, FlowId, FlowState, ReturnReason, Time};
+use am_proto::{Core, Delivery, EndpointId, Fate, FlowId, FlowState, MessageNumber, ReturnReason, Returned, Time};
 use am_ring::Frame;
 use am_wire::bulk::{Notice, NoticeKind};
+use am_wire::long::Head;
+use am_wire::{Class, Kind};
+use memory::MessageMemory;
 
+pub(crate) use memory::buffer_length;
+pub(crate) use messages::{LongMessages, PAYLOAD_AT};
 pub use regions::{Region, RegionId, RegionInUse, Rights};
-pub(crate) use under_way::Source;
+pub(crate) use under_way::{SentMessage, Source};
 
 use crate::NotOpen;
 
@@ -151,14 +158,23 @@ const MAX_REFUSED: usize = 64;
 /// All transfers of a node.
 ///
 /// Each turn checks whether there are any. The fields of that check come first, on few cache lines.
-#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Bulk {
+    /// Whether there is nothing to send, to wait for or to end.
+    is_quiet: bool,
+    /// Whether there is anything for an endpoint: an ended transfer, a long message, a returned one.
+    has_news: bool,
+    /// Long messages that arrive.
+    pub(crate) long: LongMessages,
     outgoing: VecDeque<under_way::OutgoingTransfer>,
     /// Gets of this side, and puts of peers that have begun.
     arriving: Vec<under_way::Arriving>,
     /// Ended transfers, for the handlers of endpoints.
     completions: VecDeque<Completion>,
+    /// Long messages of this side that could not be delivered.
+    returned: VecDeque<(EndpointId, Returned<Frame>)>,
+    /// The memory of long messages of this side.
+    sending: MessageMemory,
     /// Connections that have ended, but may still have transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
     /// Notices for peers.
@@ -191,44 +207,183 @@ pub(crate) struct BulkCounters {
     pub(crate) refused: u64,
     /// Malformed bodies, and answers to no get of this node.
     pub(crate) malformed: u64,
+    /// Long messages of this side.
+    pub(crate) messages_sent: u64,
 }
 
 impl Bulk {
-    /// Whether there is nothing to send, and nothing to wait for.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.outgoing.is_empty() && self.notices.is_empty() && self.arriving.is_empty()
+    /// Long messages may take this much memory in each direction.
+    pub(crate) fn new(message_memory: usize) -> Self {
+        Bulk {
+            is_quiet: true,
+            has_news: false,
+            long: LongMessages::new(message_memory),
+            outgoing: VecDeque::new(),
+            arriving: vec![],
+            completions: VecDeque::new(),
+            returned: VecDeque::new(),
+            sending: MessageMemory::new(message_memory),
+            ended: HashMap::new(),
+            notices: notices::Notices::default(),
+            regions: regions::Regions::default(),
+            next: 0,
+            pieces: extent::Pieces::default(),
+            refused: VecDeque::new(),
+            lent: vec![],
+            next_id: 0,
+            next_checked: 0,
+            probe_at: None,
+            counters: BulkCounters::default(),
+        }
+    }
+
+    /// The memory of long messages in each direction.
+    pub(crate) fn message_memory(&self) -> usize {
+        self.sending.limit()
+    }
+
+    /// Each turn asks for these two, so they are computed when something has changed.
+    fn settle(&mut self) {
+        let is_idle =
+            self.outgoing.is_empty() && self.notices.is_empty() && self.arriving.is_empty() && self.long.is_idle();
+        if is_idle {
+            self.probe_at = None;
+        }
+        self.is_quiet = is_idle && self.ended.is_empty();
+        self.has_news = !(self.completions.is_empty() && self.returned.is_empty() && self.long.ready.is_empty());
     }
 
     /// Whether all is idle, and no ended connection may still have transfers.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_idle() && self.ended.is_empty()
+        self.is_quiet
     }
 
+    /// Whether there is anything for an endpoint: an ended transfer, a long message, a returned one.
     #[inline]
-    pub(crate) fn has_completions(&self) -> bool {
-        !self.completions.is_empty()
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news
     }
 
-    /// Whether a transfer of this endpoint has ended, and its handler has not run.
-    pub(crate) fn has_completion_of(&self, endpoint: EndpointId) -> bool {
+    /// Whether a transfer of this endpoint has ended, or a long message is complete, and its handler has not run.
+    pub(crate) fn has_news_of(&self, endpoint: EndpointId) -> bool {
         self.completions.iter().any(|completion| completion.endpoint == endpoint)
+            || self.long.ready.iter().any(|(of, _)| *of == endpoint)
+    }
+
+    /// Whether a long message of this endpoint has returned.
+    pub(crate) fn has_returned_of(&self, endpoint: EndpointId) -> bool {
+        self.returned.iter().any(|(of, _)| *of == endpoint)
     }
 
     /// The next transfer of this endpoint that has ended.
     pub(crate) fn next_completion(&mut self, endpoint: EndpointId) -> Option<Completion> {
         let at = self.completions.iter().position(|completion| completion.endpoint == endpoint)?;
-        if self.is_idle() {
-            self.probe_at = None;
-        }
-        self.completions.remove(at)
+        let completion = self.completions.remove(at);
+        self.settle();
+        completion
     }
 
-    /// Forget a closed endpoint. Returns the memory that was lent to its transfers: the caller drops it while the node is not
-    /// borrowed.
+    /// The next long message of this endpoint that has returned.
+    pub(crate) fn next_returned(&mut self, endpoint: EndpointId) -> Option<Returned<Frame>> {
+        let at = self.returned.iter().position(|(of, _)| *of == endpoint)?;
+        let (_, returned) = self.returned.remove(at)?;
+        self.settle();
+        Some(returned)
+    }
+
+    /// The next long message for this endpoint.
+    pub(crate) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
+        let message = self.long.next_ready(endpoint);
+        self.settle();
+        message
+    }
+
+    /// A message was taken from the core. It is returned if it need not wait for a long one, and is no long one.
+    pub(crate) fn admit(
+        &mut self,
+        core: &mut Core<Frame>,
+        endpoint: EndpointId,
+        message: Delivery<Frame>,
+    ) -> Option<Delivery<Frame>> {
+        let message = self.long.admit(&mut messages::Io { core, notices: &mut self.notices }, endpoint, message);
+        self.settle();
+        message
+    }
+
+    /// Memory for a long message of this side, with this much payload. A reply must not fail.
+    pub(crate) fn message_frame(&mut self, class: Class, payload: usize) -> Option<Frame> {
+        let bytes = PAYLOAD_AT + payload;
+        match class {
+            Class::Request => self.sending.take(bytes),
+            Class::Reply => self.sending.take_beyond(bytes),
+        }
+    }
+
+    /// The number of the next long message of this side.
+    pub(crate) fn next_message_id(&mut self) -> u32 {
+        self.next_id()
+    }
+
+    /// A long message begins: its head, with the first `at` bytes, was sent.
+    pub(crate) fn send_message(&mut self, endpoint: EndpointId, id: u32, at: usize, message: under_way::SentMessage) {
+        let (kind, flow, region, result) = (TransferKind::Put, message.flow, am_wire::long::MESSAGE, Ok(()));
+        let length = message.payload_len() as u64;
+        self.counters.messages_sent += 1;
+        let completion = Completion { kind, endpoint, flow, transfer: id, region, offset: 0, length, result };
+        self.outgoing.push_back(under_way::OutgoingTransfer::message(completion, message, at as u64));
+        self.settle();
+    }
+
+    /// Whether a long message of this side is on its way on this connection.
+    pub(crate) fn has_message_on(&self, flow: FlowId) -> bool {
+        self.outgoing.iter().any(|outgoing| outgoing.is_message() && outgoing.completion.flow == flow)
+    }
+
+    /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it
+    /// would wait at the receiver with the credit that they need.
+    #[inline]
+    pub(crate) fn may_follow(&self, flow: FlowId) -> bool {
+        self.outgoing.is_empty() || self.has_left(flow)
+    }
+
+    #[cold]
+    fn has_left(&self, flow: FlowId) -> bool {
+        let is_leaving = |outgoing: &under_way::OutgoingTransfer| {
+            outgoing.completion.flow == flow && outgoing.is_message() && !outgoing.is_sent
+        };
+        !self.outgoing.iter().any(is_leaving)
+    }
+
+    /// How many requests and replies on this connection, which has ended, will return although the peer had acknowledged their
+    /// heads: it cannot have had all of them.
+    pub(crate) fn count_incomplete(&self, flow: FlowId) -> [u32; 2] {
+        let mut count = [0; 2];
+        for outgoing in self.outgoing.iter().filter(|outgoing| outgoing.completion.flow == flow && !outgoing.is_sent) {
+            if let Source::Message(message) = &outgoing.source {
+                count[message.class.index()] += 1;
+            }
+        }
+        count
+    }
+
+    /// Whether a message waits for memory, which no frame announces.
+    pub(crate) fn wants_memory(&self) -> bool {
+        self.long.wants_memory()
+    }
+
+    /// This side closes the connection: its incomplete messages are dropped. Returns their numbers.
+    pub(crate) fn close(&mut self, core: &mut Core<Frame>, flow: FlowId) -> Vec<MessageNumber> {
+        let dropped = self.long.end(&mut messages::Io { core, notices: &mut self.notices }, |_, _, of| of == flow);
+        self.settle();
+        dropped
+    }
+
+    /// Forget a closed endpoint. Returns the memory that was lent to its transfers, which the caller drops while the node is not
+    /// borrowed, and the numbers of messages that were taken from the core and that no handler got.
     #[must_use]
-    pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
+    pub(crate) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> (Vec<Source>, Vec<MessageNumber>) {
+        let dropped = self.long.forget(core, endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {
                 self.end_outgoing(at, Ok(()));
@@ -237,15 +392,51 @@ impl Bulk {
         self.arriving.retain(|arriving| arriving.completion.endpoint != endpoint);
         self.pieces.keep(|key| self.arriving.iter().any(|left| left.key() == key));
         self.completions.retain(|completion| completion.endpoint != endpoint);
+        self.returned.retain(|(of, _)| *of != endpoint);
         self.regions.forget(endpoint);
-        mem::take(&mut self.lent)
+        self.settle();
+        (mem::take(&mut self.lent), dropped)
     }
 
     /// End an outgoing transfer.
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
-        self.lent.push(outgoing.source);
-        self.completions.push_back(Completion { result, ..outgoing.completion });
+        let fate = outgoing.fate();
+        let (completion, source) = (outgoing.completion, outgoing.source);
+        match (source, result) {
+            (Source::Message(message), Err(TransferError::Lost { reason, .. })) => {
+                let returned = Returned { reason, fate, message: message.into_delivery() };
+                self.returned.push_back((completion.endpoint, returned));
+            }
+            (Source::Message(message), _) => {
+                mem::drop(message);
+                self.sending.trim();
+            }
+            (source, result) => {
+                self.lent.push(source);
+                self.completions.push_back(Completion { result, ..completion });
+            }
+        }
+    }
+
+    /// A message could not be delivered. A head returns as the whole message. `None` for segments and notices.
+    pub(crate) fn take_returned(&mut self, endpoint: EndpointId, returned: Returned<Frame>) -> Option<Returned<Frame>> {
+        if matches!(returned.message.kind, Kind::Put | Kind::Get) {
+            self.on_returned(endpoint, &returned);
+            return None;
+        }
+        let Some((Head { id, .. }, ..)) = returned.message.head() else { return Some(returned) };
+        let is_it = |outgoing: &under_way::OutgoingTransfer| {
+            outgoing.is_message() && outgoing.completion.is(endpoint, returned.message.flow, id)
+        };
+        let at = self.outgoing.iter().position(is_it)?;
+        let outgoing = self.outgoing.remove(at)?;
+        // Segments of it may have arrived without it.
+        self.notices.push(returned.message.flow, Notice::of(NoticeKind::Cancel, id));
+        self.settle();
+        let fate = if outgoing.fate() == Fate::NotDelivered { Fate::NotDelivered } else { returned.fate };
+        let Source::Message(message) = outgoing.source else { return None };
+        Some(Returned { fate, message: message.into_delivery(), ..returned })
     }
 
     /// Memory that was lent to a transfer that has ended. Its `Drop` may call the node, so the caller must drop it while the node
@@ -258,6 +449,7 @@ impl Bulk {
     /// peer opened when it ends.
     pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
         self.ended.insert(flow, (endpoint, reason));
+        self.settle();
     }
 
     /// End the transfers of connections that have ended. This runs after the frames of a turn have left.
@@ -293,6 +485,15 @@ impl Bulk {
             });
             self.ended = ended;
         }
+        if !self.long.is_idle() {
+            let is_over = |core: &Core<Frame>, endpoint: EndpointId, flow: FlowId| {
+                let is_ended =
+                    matches!(core.state(flow), FlowState::Ended(_) | FlowState::Refused(_) | FlowState::Unknown);
+                is_ended && !core.has_bulk_of(endpoint, flow)
+            };
+            self.long.end(&mut messages::Io { core, notices: &mut self.notices }, is_over);
+        }
+        self.settle();
     }
 
     /// Why the connection has ended, once none of its messages can arrive or return any more.

@@ -1,12 +1,13 @@
 //! Sends segments and notices, a few in each turn.
 
 use am_engine::Engine;
-use am_proto::{Core, Delivery, EndpointId, FlowId, FlowState};
+use am_proto::{Core, EndpointId, Fate, FlowId, FlowState, Returned};
 use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
+use super::messages::Io;
 use super::notices::{MAX_TRIES, Notices};
 use super::under_way::OutgoingTransfer;
 use super::{Bulk, Completion};
@@ -78,25 +79,29 @@ impl TransferIo<'_> {
     /// Send at most `most` segments, as credit and room allow. Returns how many were sent.
     fn send_some(&mut self, outgoing: &mut OutgoingTransfer, most: usize) -> usize {
         let flow = outgoing.completion.flow;
-        if outgoing.is_sent || !outgoing.is_readable() {
+        if outgoing.awaits_peer() || !outgoing.is_readable() {
             return 0;
         }
         let core = self.engine.core();
         let FlowState::Open { max_body, .. } = core.state(flow) else { return 0 };
         let credit = core.credit(flow, Class::Request);
         outgoing.most_credit = outgoing.most_credit.max(credit);
-        let credit = credit.saturating_sub(outgoing.most_credit / LEFT_TO_OTHERS);
-        let room = core.free_slots().saturating_sub(self.prepared + core.config().send_frames / LEFT_TO_OTHERS);
+        let room = core.free_slots().saturating_sub(self.prepared);
+        // What others hold may wait for this very transfer. So it takes the last credit if none is on its way back, and the place
+        // that the core has for one segment.
+        let is_last = core.outstanding(flow, Class::Request) == 0;
+        let credit = credit.saturating_sub(outgoing.most_credit / LEFT_TO_OTHERS).max(is_last.into());
+        let room = room.saturating_sub(core.config().send_frames / LEFT_TO_OTHERS).max(1);
         let most = most.min(credit).min(room);
         let full = max_body.saturating_sub(Segment::BYTES);
-        (0..most).take_while(|_| !outgoing.is_sent && self.send_segment(outgoing, full)).count()
+        (0..most).take_while(|_| !outgoing.awaits_peer() && self.send_segment(outgoing, full)).count()
     }
 
     /// Send one segment of at most `full` bytes of data.
     #[inline]
     fn send_segment(&mut self, outgoing: &mut OutgoingTransfer, full: usize) -> bool {
         let (flow, total) = (outgoing.completion.flow, outgoing.completion.length);
-        let length = if outgoing.is_cancelled { 0 } else { (total - outgoing.at).min(full as u64) as usize };
+        let length = if outgoing.is_cancelled { 0 } else { (outgoing.until - outgoing.at).min(full as u64) as usize };
         let Some(frame) = self.engine.pool().take() else { return false };
         self.engine.pool().prefetch_next(Segment::BYTES + length);
         let Completion { region, transfer, offset: start, .. } = outgoing.completion;
@@ -128,9 +133,10 @@ impl TransferIo<'_> {
             return;
         }
         bulk.probe_at = Some(now + patience);
-        let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.is_sent).map(|outgoing| outgoing.completion);
+        let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.awaits_peer()).map(|outgoing| outgoing.completion);
         let gets = bulk.arriving.iter().filter(|arriving| arriving.is_get()).map(|get| get.completion);
-        for Completion { flow, transfer, .. } in gets.chain(sent) {
+        let transfers = gets.chain(sent).map(|Completion { flow, transfer, .. }| (flow, transfer));
+        for (flow, transfer) in transfers.chain(bulk.long.flows()) {
             if !bulk.notices.has(flow, NoticeKind::Waiting) {
                 bulk.notices.push(flow, Notice::of(NoticeKind::Waiting, transfer));
             }
@@ -142,20 +148,30 @@ impl Bulk {
     /// The part of [`exhale`](am_engine::Engine::exhale) for transfers: send notices and segments.
     #[inline(never)]
     pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {
+        if self.long.wants_memory() {
+            let core = engine.core_mut();
+            self.long.share_memory(&mut Io { core, notices: &mut self.notices });
+        }
         let mut io = TransferIo { engine, transport, prepared };
         io.probe_silent_peers(self);
         io.send_notices(&mut self.notices);
         io.send_segments(self);
+        self.settle();
     }
 
     /// A segment or notice could not be delivered. Note from which byte on parts of the transfer may be missing.
-    pub(crate) fn on_returned(&mut self, endpoint: EndpointId, message: &Delivery<Frame>) {
+    pub(super) fn on_returned(&mut self, endpoint: EndpointId, returned: &Returned<Frame>) {
+        let message = &returned.message;
         let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {
             return;
         };
         let is_it = |completion: &Completion| completion.is(endpoint, message.flow, segment.transfer);
         if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
-            outgoing.lost = outgoing.lost.min(segment.at);
+            // A transfer's segment that may have arrived counts as lost. A message was not handled if one certainly did not arrive.
+            let is_present = segment.start == outgoing.completion.offset && returned.fate == Fate::NotDelivered;
+            if !outgoing.is_message() || is_present {
+                outgoing.lost = outgoing.lost.min(segment.at);
+            }
         }
     }
 }

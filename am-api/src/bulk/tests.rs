@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use am_transport::loopback;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
-use am_wire::{Framing, Kind};
+use am_wire::long::{Head, MESSAGE};
+use am_wire::{Framing, HEAD_WORDS, Kind};
 
 use super::{ANSWER, Rights, TransferError, TransferKind};
-use crate::{Connection, Endpoint, Node, TransferId};
+use crate::{Connection, Endpoint, HandlerId, Node, TransferId};
 
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
 
@@ -43,10 +44,16 @@ impl Pair {
 
     /// Alpha sends these bytes as part of a transfer.
     fn forge(&mut self, kind: Kind, body: &[u8]) {
+        self.forge_message(kind, 0, body);
+    }
+
+    /// The same with this number of words.
+    fn forge_message(&mut self, kind: Kind, words: u8, body: &[u8]) {
         loop {
             let mut node = self.alpha.node.borrow_mut();
             let frame = node.engine.pool().take().unwrap();
-            let sent = node.core().send(self.to.0, kind, 0, 0, frame, body.len(), |place| place.copy_from_slice(body));
+            let write = |place: &mut [u8]| place.copy_from_slice(body);
+            let sent = node.core().send(self.to.0, kind, 0, words, frame, body.len(), write);
             drop(node);
             if sent.is_ok() {
                 return;
@@ -230,4 +237,74 @@ fn a_region_may_be_borrowed_while_its_endpoint_polls() {
     assert_eq!(pair.news.1[0].2, Err(TransferError::PeerBorrowed));
     assert_eq!(region.bytes()[..], [0; 10]);
     pair.alpha.wait(&mut pair.news.0, Duration::ZERO);
+}
+
+/// The head of a long message, with this much of its payload.
+fn head(id: u32, total: u32, words: u8, begun: usize) -> Vec<u8> {
+    let mut body = Head { id, total, words }.to_bytes().to_vec();
+    body.resize(HEAD_WORDS * 8 + begun, 1);
+    body
+}
+
+fn segment(id: u32, total: u64, at: u64, length: usize) -> Vec<u8> {
+    let mut body = Segment { region: MESSAGE, transfer: id, start: 0, total, at }.to_bytes().to_vec();
+    body.resize(Segment::BYTES + length, 2);
+    body
+}
+
+/// A peer lies about ids, lengths and places of long messages. What is complete in the end has only bytes of its own sender, and
+/// nothing takes the node's memory, frames or rights to reply for ever.
+#[test]
+fn a_peer_that_lies_about_long_messages_gets_nowhere() {
+    let mut pair = Pair::new();
+    let beta = &mut pair.beta;
+    beta.on_request(HandlerId(0), |news, request| {
+        assert!(request.message.payload().iter().all(|&byte| byte == 1 || byte == 2), "bytes of another message");
+        assert!(request.message.words().len() <= 4);
+        news.push((TransferKind::Put, TransferId(request.message.payload().len() as u32), Ok(())));
+    });
+    let mut random = 7;
+    for round in 0..3000 {
+        let mut draw = |most: u64| {
+            random = u64::wrapping_mul(random, 6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % most
+        };
+        let id = [draw(6) as u32, u32::MAX >> 3][usize::from(draw(20) == 0)];
+        let total = [0, 1, 1000, 5000, 5001, 40_000, 1 << 20, (1 << 20) + 1, u64::from(u32::MAX), (1 << 40) - 1]
+            [draw(10) as usize];
+        let (at, length) = ([0, 1, 960, 1000, 2000, 4999, 40_000, 1 << 31][draw(8) as usize], draw(1300) as usize);
+        match draw(4) {
+            0 => pair.forge_message(Kind::Request, HEAD_WORDS as u8, &head(id, total as u32, draw(8) as u8, length)),
+            1 => pair.forge_message(Kind::Request, HEAD_WORDS as u8, &head(id, 5000, 2, 1000)),
+            2 => pair.forge(Kind::Put, &segment(id, total, at, length.min(total.saturating_sub(at) as usize))),
+            _ => {
+                let what = [NoticeKind::Get, NoticeKind::Done, NoticeKind::Cancel, NoticeKind::Busy][draw(4) as usize];
+                let notice = Notice { into: draw(3) as u32, offset: at, length: total, ..Notice::of(what, id) };
+                pair.forge(Kind::Get, &notice.to_bytes());
+            }
+        }
+        if round % 7 == 0 {
+            pair.poll();
+        }
+    }
+    (0..200).for_each(|_| pair.poll());
+    let node = pair.beta.node.borrow();
+    let counters = node.bulk.long.counters;
+    assert!(counters.malformed > 100, "{counters:?}");
+    assert!(node.bulk.long.held_bytes() <= node.bulk.message_memory());
+    drop(node);
+    // An honest message still arrives, on the same connection behind what is incomplete for ever or on another one.
+    pair.news.1.clear();
+    let to = pair.alpha.connect("beta", "main").unwrap();
+    while !pair.alpha.is_open(to) {
+        pair.poll();
+    }
+    pair.alpha.try_request(to, HandlerId(0), &[1, 2], &vec![1; 300_000]).unwrap();
+    while !pair.news.1.iter().any(|(_, length, _)| *length == TransferId(300_000)) {
+        pair.poll();
+    }
+    pair.alpha.close(pair.to);
+    (0..200).for_each(|_| pair.poll());
+    let node = pair.beta.node.borrow();
+    assert_eq!((node.bulk.long.is_idle(), node.engine.core().replies_owed()), (true, 0));
 }

@@ -2,7 +2,13 @@
 
 use std::rc::Weak;
 
+use am_proto::{Delivery, Fate, FlowId};
+use am_ring::Frame;
+use am_wire::long::EAGER;
+use am_wire::{Buffer, Class, WORD_BYTES};
+
 use super::extent::{Extent, Key};
+use super::messages::PAYLOAD_AT;
 use super::regions::Memory;
 use super::{Completion, TransferKind};
 
@@ -12,6 +18,30 @@ pub(crate) enum Source {
     Lent(Box<dyn AsRef<[u8]>>),
     /// A region of this side, which a peer gets.
     Region(Memory),
+    /// A long message. The frame has its words, and its payload from [`PAYLOAD_AT`] on.
+    Message(SentMessage),
+}
+
+/// A long message of this side, until its receiver has all of it.
+pub(crate) struct SentMessage {
+    pub(crate) flow: FlowId,
+    pub(crate) class: Class,
+    pub(crate) handler: u8,
+    pub(crate) words: usize,
+    pub(crate) frame: Frame,
+}
+
+impl SentMessage {
+    /// Bytes of its payload.
+    pub(super) fn payload_len(&self) -> usize {
+        self.frame.bytes().len() - PAYLOAD_AT
+    }
+
+    /// The message as a returned one.
+    pub(super) fn into_delivery(self) -> Delivery<Frame> {
+        let SentMessage { flow, class, handler, words, frame } = self;
+        Delivery::returned(flow, class, handler, words, PAYLOAD_AT - words * WORD_BYTES, frame)
+    }
 }
 
 /// A transfer whose bytes leave here: a put of this side, or a get of a peer.
@@ -30,6 +60,8 @@ pub(super) struct OutgoingTransfer {
     pub(super) most_credit: usize,
     /// No more bytes are to be sent.
     pub(super) is_cancelled: bool,
+    /// Bytes up to this one may be sent now: all of a transfer, and of a message what the receiver has memory for.
+    pub(super) until: u64,
 }
 
 impl OutgoingTransfer {
@@ -43,7 +75,43 @@ impl OutgoingTransfer {
             lost: u64::MAX,
             most_credit: 1,
             is_cancelled: false,
+            until: completion.length,
         }
+    }
+
+    /// A long message whose head, with its first `at` bytes, was sent.
+    pub(super) fn message(completion: Completion, message: SentMessage, at: u64) -> Self {
+        let until = u64::from(EAGER).max(at).min(completion.length);
+        let from = PAYLOAD_AT as u64;
+        let transfer = OutgoingTransfer::new(completion, Source::Message(message), from);
+        OutgoingTransfer { at, until, is_sent: at == completion.length, ..transfer }
+    }
+
+    pub(super) fn is_message(&self) -> bool {
+        matches!(self.source, Source::Message(_))
+    }
+
+    /// The receiver of a message asks for its bytes up to `until`; in a later attempt from `at` on.
+    pub(super) fn ask_for(&mut self, attempt: u32, at: u64, until: u64) {
+        // The segments of a message carry the attempt instead of a place in a region.
+        let present = &mut self.completion.offset;
+        if u64::from(attempt) > *present && at <= self.completion.length {
+            (*present, self.at) = (attempt.into(), at);
+        }
+        if u64::from(attempt) == *present {
+            self.until = self.until.max(until).min(self.completion.length);
+            self.is_sent = self.at == self.completion.length;
+        }
+    }
+
+    /// Whether it waits for the receiver, which has to answer in the end.
+    pub(super) fn awaits_peer(&self) -> bool {
+        self.is_sent || (self.at >= self.until && self.until < self.completion.length)
+    }
+
+    /// Whether a handler of the receiver may have got the message. It runs only once all bytes are there.
+    pub(super) fn fate(&self) -> Fate {
+        if self.is_sent && self.lost == u64::MAX { Fate::Unknown } else { Fate::NotDelivered }
     }
 
     /// Everything before this byte has arrived at the peer. Valid once all undelivered segments have returned.
@@ -63,6 +131,7 @@ impl OutgoingTransfer {
         let at = (self.from + self.at) as usize;
         match &self.source {
             Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
+            Source::Message(message) => take(message.frame.bytes().get(at..).unwrap_or_default()),
             Source::Region(memory) => {
                 take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
             }
@@ -72,7 +141,7 @@ impl OutgoingTransfer {
     pub(super) fn is_readable(&self) -> bool {
         match &self.source {
             Source::Region(memory) => self.is_cancelled || memory.try_borrow().is_ok(),
-            Source::Lent(_) => true,
+            Source::Lent(_) | Source::Message(_) => true,
         }
     }
 }

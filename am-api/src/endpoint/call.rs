@@ -152,12 +152,18 @@ impl<S> Endpoint<S> {
     /// The next call without an answer: its deadline passed, or its connection ended and no more of its messages can arrive.
     pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
         let (mut calls, mut node) = (self.calls.borrow_mut(), self.node.borrow_mut());
+        let has_message =
+            calls.ended.last().is_some_and(|&(flow, _)| node.bulk.has_message_on(flow) || node.bulk.has_news());
         let core = node.core();
         let (id, call, error) = match calls.pop_due(core.now()) {
             Some((id, call)) => (id, call, CallError::TimedOut),
             None => {
                 let &(flow, reason) = calls.ended.last()?;
-                if core.has_unacknowledged(flow) || core.has_returned_to(self.id) || core.has_deliveries() {
+                if has_message
+                    || core.has_unacknowledged(flow)
+                    || core.has_returned_to(self.id)
+                    || core.has_deliveries()
+                {
                     calls.next_check = calls.next_check.min(core.now() + RECHECK);
                     return None;
                 }

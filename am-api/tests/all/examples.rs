@@ -1,6 +1,6 @@
 //! Each example does what it says. `ping` is in `anywhere`, `verify` in `verified`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Output, Stdio, id};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::{LONG, Side, plain};
-use crate::example::{Running, example};
+use crate::example::{Running, example, local};
 
 /// What an example prints, which ends well.
 fn printed(name: &str, arguments: &[&str]) -> String {
@@ -77,6 +77,32 @@ fn none_panics_and_each_says_what_failed() {
     }
     let mut left = std::fs::read_dir("/dev/shm").expect("a directory").filter_map(Result::ok);
     assert!(left.all(|entry| !entry.file_name().to_string_lossy().contains(&shm)), "files in /dev/shm");
+}
+
+#[test]
+fn store_keeps_values_of_any_length() {
+    for on in ["shm:am-store", "udp:127.0.0.1"] {
+        let (serving, asking) = match on {
+            "udp:127.0.0.1" => (format!("udp:{}", local(5)), format!("udp:{},peer={}", local(6), local(5))),
+            shm => (format!("{shm}-{}", id()), format!("{shm}-{}", id())),
+        };
+        let mut server =
+            Running(example("store").args(["serve", &serving]).stdout(Stdio::piped()).spawn().expect("started"));
+        let mut line = String::new();
+        BufReader::new(server.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert!(line.starts_with("serving on "), "{line}");
+        for length in [0, 1, 1500, 100_000, 1_000_000] {
+            let value: Vec<u8> = (0..length).map(|at: usize| (at * 31 % 251) as u8).collect();
+            let mut put =
+                example("store").args(["put", "name", &asking]).stdin(Stdio::piped()).spawn().expect("started");
+            put.stdin.take().expect("a pipe").write_all(&value).expect("written");
+            assert!(put.wait().expect("it ends").success(), "{asking}");
+            let got = example("store").args(["get", "name", &asking]).output().expect("started");
+            assert!(got.status.success() && got.stdout == value, "{length} bytes over {asking}");
+        }
+        let missing = example("store").args(["get", "other", &asking]).output().expect("started");
+        assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    }
 }
 
 #[test]

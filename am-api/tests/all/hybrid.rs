@@ -51,7 +51,7 @@ fn what_is_built_in_place_arrives() {
 #[test]
 fn it_is_as_large_as_a_frame_and_no_larger() {
     let (alpha, _beta, to) = sides();
-    let most = alpha.endpoint.max_payload(to, 2).unwrap();
+    let most = alpha.endpoint.frame_payload(to, 2).unwrap();
     let prepared = alpha.endpoint.prepare(to, SINK, &[1, 2], 0, usize::MAX).unwrap();
     assert_eq!(prepared.room(), most);
     let (error, prepared) = prepared.commit(most + 1).unwrap_err();
@@ -170,7 +170,7 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
 fn replies_are_built_in_place_too() {
     let (mut alpha, mut beta, to) = connected::<Got, ()>();
     beta.endpoint.on_request(SINK, |_, Request { message: request, token }| {
-        let most = token.max_payload(2);
+        let most = token.frame_payload(2);
         let (error, token) = token.prepare(SINK, &[1, 2], most + 1, most + 1).unwrap_err();
         assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
         let mut reply = token.prepare(SINK, &[1, 2], 1, request.payload().len()).unwrap();

@@ -26,6 +26,8 @@ mod idle_connections;
 mod leaving;
 mod liar;
 mod limits;
+mod long;
+mod long_wires;
 mod lossy;
 mod members;
 mod moved;

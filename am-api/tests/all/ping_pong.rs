@@ -37,7 +37,7 @@ fn every_size(framing: Framing) {
     let words = [u64::MAX, 1, 0x0123_4567_89ab_cdef, 0];
     let bytes: Vec<u8> = (0..1500u32).map(|at| (at * 7) as u8).collect();
     for count in 0..=4 {
-        let most = alpha.endpoint.max_payload(to, count).expect("open");
+        let most = alpha.endpoint.frame_payload(to, count).expect("open");
         assert_eq!(most, 1500 - framing.cost() - 8 * count, "{framing}, {count} words");
         for size in (0..=64).chain([100, 999, most - 1, most]) {
             there_and_back(&mut alpha, &mut beta, to, &words[..count], &bytes[..size]);
@@ -128,7 +128,7 @@ fn a_node_finds_its_peer_and_says_how_it_reaches_it() {
     assert_eq!(alpha.node.peers().iter().map(|peer| peer.name.to_string()).collect::<Vec<_>>(), ["beta"]);
     let description = alpha.endpoint.describe(to).expect("open");
     let by = description.path.clone().unwrap_or_else(|| alpha.node.transport());
-    let expected = format!("beta/main by {by}, plain framing (as configured), 1488 bytes a message");
+    let expected = format!("beta/main by {by}, plain framing (as configured), 1488 bytes a frame, 1048576 a message");
     assert_eq!(description.to_string(), expected);
     if std::env::var(crate::common::OVER).is_err() {
         assert_eq!(by, "loopback (memory)");

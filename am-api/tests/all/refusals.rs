@@ -78,7 +78,7 @@ fn a_conversation_ends_when_the_tag_changes() {
 #[test]
 fn a_message_that_is_too_large_is_not_sent() {
     let (alpha, _beta, to) = connected::<(), ()>();
-    let most = alpha.endpoint.max_payload(to, 2).unwrap();
+    let most = alpha.endpoint.max_payload(to).unwrap();
     let payload = vec![0; most + 1];
     let error = alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload);
     assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
@@ -96,7 +96,7 @@ fn a_closed_conversation_says_so() {
     alpha.endpoint.close(to);
     assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Closed));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Closed));
-    assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.max_payload(to, 0)), (None, None));
+    assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.frame_payload(to, 0)), (None, None));
 }
 
 /// Another node does not know it. Another endpoint of its node can use it, but hears nothing of it.
@@ -246,5 +246,5 @@ fn absurd_lengths_are_too_large() {
     let (alpha, _beta, to) = connected::<(), ()>();
     let prepared = alpha.endpoint.prepare(to, HandlerId(0), &[1], usize::MAX, usize::MAX).map(drop);
     assert!(matches!(prepared, Err(RequestError::TooLarge { .. })), "{prepared:?}");
-    assert_eq!(alpha.endpoint.max_payload(to, 1 << 61), None);
+    assert_eq!(alpha.endpoint.frame_payload(to, 1 << 61), None);
 }

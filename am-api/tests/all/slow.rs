@@ -54,7 +54,7 @@ fn leaves_a_slow_server(serving: &str, asking: impl FnOnce(&str) -> String) {
     endpoint.on_reply(WORK, |(), _| ());
     let to = endpoint.connect("beta", "main").unwrap();
     endpoint.wait_open(&mut (), to, LONG).unwrap();
-    let bytes = vec![7; endpoint.max_payload(to, 0).unwrap().min(15_000)];
+    let bytes = vec![7; endpoint.frame_payload(to, 0).unwrap().min(15_000)];
     for _ in 0..REQUESTS {
         endpoint.request(&mut (), to, WORK, &[], &bytes).unwrap();
     }

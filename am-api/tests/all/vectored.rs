@@ -50,7 +50,7 @@ fn parts_arrive_in_order_and_as_one() {
 #[test]
 fn too_much_is_refused_whatever_its_parts() {
     let (alpha, _, to) = echoing();
-    let most = alpha.endpoint.describe(to).expect("open").max_body;
+    let most = alpha.endpoint.describe(to).expect("open").max_message;
     let (half, rest) = (vec![1; most / 2], vec![2; most - most / 2 + 1]);
     let parts = [IoSlice::new(&half), IoSlice::new(&rest)];
     let error = alpha.endpoint.try_request_vectored(to, ECHO, &[], &parts).unwrap_err();

@@ -54,7 +54,7 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> R
             return Ok(());
         }
     };
-    let (connection, max, header) = (token.from(), token.max_payload(4), &outgoing.header);
+    let (connection, max, header) = (token.from(), token.frame_payload(4), &outgoing.header);
     if max == 0 {
         // The connection has ended.
         return Ok(());

@@ -89,7 +89,7 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
         Ok(None) => return Tried::Busy,
         Err(status) => return Tried::Back(status),
     };
-    let max = endpoint.max_payload(connection, 4).unwrap_or(0);
+    let max = endpoint.frame_payload(connection, 4).unwrap_or(0);
     if let Some((fragment, data)) = outgoing.fragment(from, max) {
         let handler = HandlerId(Kind::Fragment as u8);
         return tried(endpoint.try_request(connection, handler, &fragment.words(), data), Tried::Part(data.len()));

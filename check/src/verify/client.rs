@@ -84,7 +84,7 @@ impl Client {
 
     /// The most bytes of a message.
     pub(crate) fn longest(&self, to: Connection) -> Result<usize, Error> {
-        Ok(self.endpoint.max_payload(to, 0).ok_or("the connection is closed")?)
+        Ok(self.endpoint.frame_payload(to, 0).ok_or("the connection is closed")?)
     }
 
     /// Until all echoes are there; those that are not count as missing.

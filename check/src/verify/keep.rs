@@ -78,7 +78,7 @@ impl Watch {
 /// The next one. `false` where there is no room for it now.
 fn send(client: &mut Client) -> Result<bool, Error> {
     let number = client.next;
-    let Some(longest) = client.endpoint.max_payload(client.to, 0) else { return Ok(false) };
+    let Some(longest) = client.endpoint.frame_payload(client.to, 0) else { return Ok(false) };
     // Steps through all lengths, far from the last one each time.
     let body = 8 + number as usize * 641 % (longest - 7);
     let shape = Shape::numbered(number, body).ok_or("the longest message holds no word")?;

@@ -107,7 +107,7 @@ impl Edge {
             let (handler, word) = if *at == 0 { (FIRST, message.len()) } else { (MORE, *at) };
             let words = [word as u64];
             // `None` if the connection has ended: drop the rest. The next write returns the error.
-            let Some(most) = sender.max_payload(to, words.len()).filter(|most| *most > 0) else { break };
+            let Some(most) = sender.frame_payload(to, words.len()).filter(|most| *most > 0) else { break };
             let piece = &message[*at..message.len().min(*at + most)];
             // Not the function for short messages, which is inlined because it has one caller.
             match sender.try_request_vectored(to, handler, &words, &[IoSlice::new(piece)]) {

@@ -158,7 +158,7 @@ impl<S> Fm<S> {
             return None;
         }
         let to = self.links.link(&self.endpoint, dest).ok()?;
-        self.endpoint.max_payload(to, 0)
+        self.endpoint.frame_payload(to, 0)
     }
 
     /// Set how long a handler may wait for room before it gets [`SendError::Stuck`]. The default is 5 s.

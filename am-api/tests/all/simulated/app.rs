@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use am_api::{
-    Connection, ConnectionChange, Endpoint, Fate, HandlerId, Message, OwnedMessage, Prepared, Request, RequestError,
-    Returned, Token,
+    Class, Connection, ConnectionChange, Endpoint, Fate, HandlerId, Message, OwnedMessage, Prepared, Request,
+    RequestError, Returned, Token,
 };
 use am_netdev_sim::Nanos;
 use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
@@ -19,6 +19,8 @@ use crate::simulated::work::Work;
 
 const ASK: HandlerId = HandlerId(0);
 const ANSWER: HandlerId = HandlerId(0);
+/// No frame has as much.
+const FRAME: usize = 9000;
 /// The most messages that are kept at once.
 const MOST_KEPT: usize = 32;
 
@@ -58,6 +60,8 @@ pub(crate) struct App {
     kept: Vec<Later<OwnedMessage>>,
     tokens: Vec<Later<(Token, u16)>>,
     written: Vec<Later<Written>>,
+    /// The last request and reply of each connection.
+    last: HashMap<(Connection, Class), MessageId>,
     /// Transfers that this node asked for.
     pub(crate) under: Under,
     /// Its endpoint is to be closed, and another opened.
@@ -95,6 +99,7 @@ impl App {
             kept: vec![],
             tokens: vec![],
             written: vec![],
+            last: HashMap::new(),
             under: Under::default(),
             reopens: false,
         }
@@ -102,7 +107,7 @@ impl App {
 
     pub(crate) fn handlers(endpoint: &mut Endpoint<App>) {
         endpoint.on_request(ASK, |app: &mut App, Request { message, token }| app.on_request(&message, token));
-        endpoint.on_reply(ANSWER, |app, message| app.on_message(&message));
+        endpoint.on_reply(ANSWER, |app, message| app.on_message(&message, Class::Reply));
         endpoint.on_returned(|app, returned| app.on_returned(&returned));
         endpoint.on_transfer(|app, over| app.on_transfer(&over));
         endpoint.on_connection(|app, event| {
@@ -134,8 +139,19 @@ impl App {
         self.flows.iter_mut().for_each(|flow| flow.encore = true);
     }
 
-    fn on_message(&mut self, message: &Message<'_, App>) {
+    fn on_message(&mut self, message: &Message<'_, App>, class: Class) {
         let mut checks = self.common.checks.borrow_mut();
+        let id = MessageId::from_word(message.word(0));
+        if !checks.prepared.contains(&id)
+            && let Some(last) = self.last.insert((message.from(), class), id)
+            && last.from == id.from
+            && last.number >= id.number
+        {
+            checks.wrong("order", format!("{class:?} {} arrived after {}", id.number, last.number));
+        }
+        if message.payload().len() > FRAME {
+            checks.saw("long");
+        }
         let checked = checks.deliveries.delivered(self.run, message.words(), message.payload());
         checks.note(checked);
         if self.kept.len() < MOST_KEPT && self.random.random_bool(self.work.hold) {
@@ -145,7 +161,7 @@ impl App {
     }
 
     fn on_request(&mut self, message: &Message<'_, App>, token: Token) {
-        self.on_message(message);
+        self.on_message(message, Class::Request);
         let to = MessageId::from_word(message.word(0)).from.node;
         match self.random.random_range(0..10) {
             0 => drop(token),
@@ -173,6 +189,11 @@ impl App {
         MessageId { from: self.run, number: self.number }
     }
 
+    /// The size of a message: of one that fits a frame, or of one as long as the peer accepts.
+    fn size(&mut self, frame: usize, longest: usize) -> usize {
+        if self.random.random_bool(self.work.long) { longest } else { frame }
+    }
+
     /// A new message: its identity, words and payload, and the bytes of both.
     fn compose(&mut self, to: u16, most: usize) -> (MessageId, Vec<u64>, Vec<u8>, usize) {
         let (id, words) = (self.next_id(), self.random.random_range(2..=4));
@@ -187,7 +208,7 @@ impl App {
     }
 
     fn reply(&mut self, token: Token, to: u16) {
-        let most = token.max_payload(0);
+        let most = self.size(token.frame_payload(0), token.max_payload());
         let (id, words, payload, size) = self.compose(to, most);
         match token.reply(ANSWER, &words, &payload) {
             Ok(()) => self.sent(id, to, size),
@@ -278,7 +299,8 @@ impl App {
     }
 
     fn request(&mut self, endpoint: &Endpoint<App>, flow: Flow) -> Result<(), RequestError> {
-        let most = endpoint.max_payload(flow.remote, 0).unwrap_or(64);
+        let frame = endpoint.frame_payload(flow.remote, 0).unwrap_or(64);
+        let most = self.size(frame, endpoint.max_payload(flow.remote).unwrap_or(64));
         let (id, words, payload, size) = self.compose(flow.to, most);
         let sent = endpoint.try_request(flow.remote, ASK, &words, &payload);
         match sent {
@@ -289,11 +311,12 @@ impl App {
     }
 
     fn prepare(&mut self, endpoint: &Endpoint<App>, flow: Flow) {
-        let most = endpoint.max_payload(flow.remote, 0).unwrap_or(64);
+        let most = endpoint.frame_payload(flow.remote, 0).unwrap_or(64);
         let (id, words, payload, size) = self.compose(flow.to, most);
         match endpoint.prepare(flow.remote, ASK, &words, payload.len(), payload.len()) {
             Ok(mut prepared) => {
                 prepared.space().copy_from_slice(&payload);
+                self.common.checks.borrow_mut().prepared.insert(id);
                 let written = Written { prepared, id, to: flow.to, size };
                 self.written.push(Later(self.now + self.random.random_range(1..=self.work.keep), written));
             }

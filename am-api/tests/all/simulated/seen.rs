@@ -2,7 +2,7 @@
 //! memory of all of them, to compare.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use am_api::{Endpoint, Region, Rights};
 use am_netdev_sim::Nanos;
@@ -27,6 +27,8 @@ pub(crate) struct Checks {
     /// The first that was found in a handler.
     violation: Option<Violation>,
     slots: BTreeMap<(u16, bool), u32>,
+    /// Messages that were sent later than others with higher numbers.
+    pub(crate) prepared: HashSet<MessageId>,
 }
 
 impl Checks {

@@ -23,6 +23,10 @@ pub(crate) struct Work {
     pub(crate) hold: f64,
     /// A request is prepared, and committed later.
     pub(crate) prepare: f64,
+    /// A request or a reply is longer than a frame, if there is room for it.
+    pub(crate) long: f64,
+    /// The longest payload that a node accepts.
+    pub(crate) max_message: usize,
     /// Something is put.
     pub(crate) put: f64,
     /// Something is got.
@@ -49,6 +53,7 @@ impl Work {
         let (hold, prepare) = (maybe(0.5), maybe(0.5));
         let (put, get) = (maybe(0.7), maybe(0.7));
         let (close, reopen, cancel) = (maybe(0.2), maybe(0.05), maybe(0.3));
+        let long = maybe(0.7);
         Work {
             seed,
             requests: random.random_range(5..80),
@@ -57,6 +62,8 @@ impl Work {
             keep: random.random_range(US..5 * MS),
             hold,
             prepare,
+            long,
+            max_message: random.random_range(2000..60_000),
             put,
             get,
             cancel,
@@ -79,7 +86,9 @@ impl Work {
             .beacon(Duration::from_nanos(self.beacon))
             .keepalive(Duration::from_nanos(4 * self.beacon))
             .receive_frames(self.receive_frames)
-            .send_frames(self.send_frames);
+            .send_frames(self.send_frames)
+            .max_message(self.max_message)
+            .message_memory(0);
         match self.framing {
             Some(framing) => builder.framing(framing),
             None => builder,

@@ -1,0 +1,649 @@
+//! Long messages that arrive: their segments are put together, and messages behind them on their connection wait, so that
+//! handlers run in order.
+//!
+//! ```text
+//!   head ──▶ lane of its connection and class ─────────────▶ ready ──▶ handler
+//!   segments ──▶ buffer, within the limit of memory ──┘ all is there
+//! ```
+//!
+//! A message without memory waits for it, in the order of arrival. Its segments are dropped, and the sender, which keeps the
+//! message, is asked for them later. A message whose sender stops has to give its memory to one that waits.
+
+use std::collections::VecDeque;
+
+use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber, Time};
+use am_ring::Frame;
+use am_wire::bulk::{Notice, NoticeKind, Segment};
+use am_wire::control::Name;
+use am_wire::long::{EAGER, Head, MESSAGE};
+use am_wire::{Buffer, Class, MAX_WORDS, WORD_BYTES};
+
+use super::memory::{MessageMemory, buffer_length};
+use super::notices::Notices;
+
+/// Where the payload starts in a buffer. The words are in front of it, without a gap.
+pub(crate) const PAYLOAD_AT: usize = MAX_WORDS * WORD_BYTES;
+
+/// The most messages of a connection that have segments and no head yet.
+const MAX_WITHOUT_HEAD: usize = 4;
+
+/// The most gaps in a message. Beyond this, the sender is asked to begin anew behind the first.
+const MAX_GAPS: usize = 128;
+
+/// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
+const STALLED: u32 = 6;
+
+/// A peer has at most one of this many parts of the memory while others wait.
+const PARTS: usize = 4;
+
+/// A long message that arrives.
+struct Arriving {
+    flow: FlowId,
+    endpoint: EndpointId,
+    /// The name of the peer's node.
+    peer: Option<Name>,
+    id: u32,
+    total: u32,
+    /// Its head, once that has arrived.
+    head: Option<Delivery<Frame>>,
+    /// Whether the head's credit was released, so that the segments may use it.
+    is_released: bool,
+    buffer: Option<Frame>,
+    /// The number of the present attempt. Segments of other attempts are dropped.
+    attempt: u32,
+    /// The bytes that have arrived, in order and apart from each other.
+    arrived: Vec<(u32, u32)>,
+    last_progress: Time,
+}
+
+impl Arriving {
+    /// Whether all of it has arrived.
+    fn is_whole(&self) -> bool {
+        self.head.is_some() && self.buffer.is_some() && self.front() == self.total
+    }
+
+    /// Everything before this byte has arrived.
+    fn front(&self) -> u32 {
+        self.arrived.first().map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
+    }
+
+    /// Copy these bytes to their place. Returns whether there was room for one more gap.
+    fn deposit(&mut self, at: u32, bytes: &[u8]) -> bool {
+        let Some(place) = self.buffer.as_mut().and_then(Buffer::space) else { return false };
+        let start = PAYLOAD_AT + at as usize;
+        let Some(place) = place.get_mut(start..start + bytes.len()) else { return false };
+        place.copy_from_slice(bytes);
+        let to = at + bytes.len() as u32;
+        let first = self.arrived.partition_point(|&(_, end)| end < at);
+        let behind = self.arrived.partition_point(|&(from, _)| from <= to);
+        if first == behind {
+            self.arrived.insert(first, (at, to));
+            return self.arrived.len() <= MAX_GAPS;
+        }
+        let (from, end) = (self.arrived[first].0.min(at), self.arrived[behind - 1].1.max(to));
+        self.arrived.splice(first..behind, [(from, end)]);
+        true
+    }
+
+    /// Give the memory back. The next attempt begins anew.
+    fn lose_memory(&mut self) {
+        self.buffer = None;
+        self.arrived.clear();
+        self.attempt += 1;
+    }
+}
+
+/// Messages of a connection and class, from an incomplete long one on. Those before it are ready, or handled.
+struct Lane {
+    flow: FlowId,
+    class: Class,
+    endpoint: EndpointId,
+    waiting: VecDeque<Waiting>,
+    /// How many of its messages are ready and not handled yet.
+    ready: usize,
+}
+
+enum Waiting {
+    Short {
+        message: Delivery<Frame>,
+        has_credit: bool,
+    },
+    /// The id of a long message.
+    Long(u32),
+}
+
+/// Long messages that arrive at a node.
+pub(crate) struct LongMessages {
+    lanes: Vec<Lane>,
+    arriving: Vec<Arriving>,
+    pub(super) ready: VecDeque<(EndpointId, Delivery<Frame>)>,
+    /// Long messages that wait for memory, in order.
+    want_memory: VecDeque<(FlowId, u32)>,
+    memory: MessageMemory,
+    /// Connections whose first segments were dropped before their head had arrived.
+    dropped_early: Vec<FlowId>,
+    pub(crate) counters: LongCounters,
+}
+
+/// The counters of long messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LongCounters {
+    /// Messages put together.
+    pub(crate) received: u64,
+    /// Messages that had to wait for memory.
+    pub(crate) waited: u64,
+    /// Messages whose sender stopped, and that lost their memory to others.
+    pub(crate) evicted: u64,
+    /// Malformed heads and segments.
+    pub(crate) malformed: u64,
+}
+
+/// What depositing and asking needs of the node.
+pub(super) struct Io<'a> {
+    pub(super) core: &'a mut Core<Frame>,
+    pub(super) notices: &'a mut Notices,
+}
+
+impl LongMessages {
+    pub(crate) fn new(limit: usize) -> Self {
+        LongMessages {
+            lanes: vec![],
+            arriving: vec![],
+            ready: VecDeque::new(),
+            want_memory: VecDeque::new(),
+            memory: MessageMemory::new(limit),
+            dropped_early: vec![],
+            counters: LongCounters::default(),
+        }
+    }
+
+    /// Whether a message of the core may have to wait for another one.
+    #[inline]
+    pub(crate) fn has_lanes(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.arriving.is_empty() && self.lanes.is_empty()
+    }
+
+    /// Bytes of all buffers.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Whether a message waits for memory. The node looks again after a while: a kept message may be dropped on any thread.
+    pub(super) fn wants_memory(&self) -> bool {
+        !self.want_memory.is_empty()
+    }
+
+    /// The next message of this endpoint that is ready.
+    pub(super) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
+        let at = self.ready.iter().position(|(of, _)| *of == endpoint)?;
+        let (_, message) = self.ready.remove(at)?;
+        if let Some(at) = self.lane_of(&message) {
+            self.lanes[at].ready -= 1;
+            self.drop_lane_if_empty(at);
+        }
+        self.memory.trim();
+        Some(message)
+    }
+
+    fn lane_of(&self, message: &Delivery<Frame>) -> Option<usize> {
+        self.lanes.iter().position(|lane| (lane.flow, lane.class) == (message.flow, message.class))
+    }
+
+    fn drop_lane_if_empty(&mut self, at: usize) {
+        if self.lanes[at].ready == 0 && self.lanes[at].waiting.is_empty() {
+            self.lanes.swap_remove(at);
+        }
+    }
+
+    /// A message was taken from the core. It is returned if it need not wait, and is no head.
+    pub(super) fn admit(
+        &mut self,
+        io: &mut Io<'_>,
+        endpoint: EndpointId,
+        message: Delivery<Frame>,
+    ) -> Option<Delivery<Frame>> {
+        let lane = self.lane_of(&message);
+        if message.is_head() {
+            self.on_head(io, endpoint, message, lane);
+            return None;
+        }
+        let Some(at) = lane.filter(|_| io.core.is_ordered(message.flow)) else { return Some(message) };
+        let lane = &mut self.lanes[at];
+        if lane.waiting.is_empty() {
+            lane.ready += 1;
+            self.ready.push_back((endpoint, message));
+        } else {
+            let flow = message.flow;
+            lane.waiting.push_back(Waiting::Short { message, has_credit: true });
+            if self.is_fetched_again(flow) {
+                self.release_waiting(io.core, flow);
+            }
+        }
+        None
+    }
+
+    fn on_head(&mut self, io: &mut Io<'_>, endpoint: EndpointId, message: Delivery<Frame>, lane: Option<usize>) {
+        let (flow, class) = (message.flow, message.class);
+        let most = io.core.config().max_message;
+        let head =
+            message.head().filter(|(head, _, payload)| head.total <= most && payload.len() <= head.total as usize);
+        let begun = head.as_ref().and_then(|(Head { id, .. }, ..)| self.position(flow, *id));
+        let is_repeated = begun.is_some_and(|at| self.arriving[at].head.is_some());
+        let Some((Head { id, total, .. }, ..)) = head.filter(|_| !is_repeated) else {
+            // No node sends this.
+            self.counters.malformed += 1;
+            io.core.release(flow, class);
+            return decline(io.core, &message);
+        };
+        let lane = lane.unwrap_or_else(|| {
+            self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
+            self.lanes.len() - 1
+        });
+        self.lanes[lane].waiting.push_back(Waiting::Long(id));
+        let at = begun.unwrap_or_else(|| {
+            self.begin(io.core, (flow, endpoint), id, total);
+            let at = self.arriving.len() - 1;
+            // Its first segments may be among those that were dropped.
+            self.arriving[at].attempt = u32::from(self.dropped_early.contains(&flow));
+            at
+        });
+        let arriving = &mut self.arriving[at];
+        if arriving.total != total {
+            // The segments were of no message of ours.
+            arriving.lose_memory();
+            arriving.total = total;
+        }
+        arriving.head = Some(message);
+        if arriving.buffer.is_some() || self.give_memory(at) {
+            self.on_memory(io, at);
+        } else {
+            self.want(at);
+        }
+    }
+
+    fn position(&self, flow: FlowId, id: u32) -> Option<usize> {
+        self.arriving.iter().position(|arriving| (arriving.flow, arriving.id) == (flow, id))
+    }
+
+    fn begin(&mut self, core: &mut Core<Frame>, (flow, endpoint): (FlowId, EndpointId), id: u32, total: u32) {
+        let peer = core.peer_names(flow).map(|(node, _)| node);
+        let (head, buffer, arrived, last_progress) = (None, None, vec![], core.now());
+        self.arriving.push(Arriving {
+            flow,
+            endpoint,
+            peer,
+            id,
+            total,
+            head,
+            is_released: false,
+            buffer,
+            attempt: 0,
+            arrived,
+            last_progress,
+        });
+    }
+
+    /// Give a message its buffer, unless its peer has much already and others wait. On a connection the first message comes
+    /// first, because handlers run in order.
+    fn give_memory(&mut self, at: usize) -> bool {
+        let Arriving { flow, id, peer, total, .. } = self.arriving[at];
+        let comes_first =
+            |other: &Arriving| other.flow == flow && other.id != id && other.head.is_some() && other.buffer.is_none();
+        let is_before = |other: &Arriving| {
+            let mut ids = self.lanes.iter().filter(|lane| lane.flow == flow).flat_map(|lane| &lane.waiting);
+            let of = |waiting: &Waiting| matches!(waiting, Waiting::Long(of) if *of == id || *of == other.id);
+            matches!(ids.find(|waiting| of(waiting)), Some(Waiting::Long(first)) if *first == other.id)
+        };
+        if self.arriving.iter().any(|other| comes_first(other) && is_before(other)) {
+            return false;
+        }
+        let bytes = PAYLOAD_AT + total as usize;
+        let of_peer = self.arriving.iter().filter(|other| other.peer == peer && other.buffer.is_some());
+        let has: usize = of_peer.map(|other| buffer_length(PAYLOAD_AT + other.total as usize)).sum();
+        let is_greedy = has > 0 && has + buffer_length(bytes) > self.memory.limit() / PARTS;
+        if !is_greedy || self.want_memory.is_empty() {
+            self.arriving[at].buffer = self.memory.take(bytes);
+        }
+        self.arriving[at].buffer.is_some()
+    }
+
+    /// A message with a head has its buffer: copy what the head brought, and ask for what the sender does not send by itself.
+    fn on_memory(&mut self, io: &mut Io<'_>, at: usize) {
+        let arriving = &mut self.arriving[at];
+        let (flow, total) = (arriving.flow, arriving.total);
+        arriving.last_progress = io.core.now();
+        let Some(head) = &arriving.head else { return };
+        // A handle of its own: the buffer is written meanwhile.
+        let head = head.share();
+        let Some((_, words, payload)) = head.head() else { return };
+        if let Some(place) = arriving.buffer.as_mut().and_then(Buffer::space) {
+            let count = words.as_slice().len();
+            for (place, word) in
+                place[PAYLOAD_AT - count * WORD_BYTES..].chunks_exact_mut(WORD_BYTES).zip(words.as_slice())
+            {
+                place.copy_from_slice(&word.to_be_bytes());
+            }
+        }
+        arriving.deposit(0, payload);
+        if arriving.attempt > 0 || total > EAGER {
+            let (offset, into) = (u64::from(arriving.front()), arriving.attempt);
+            let get = Notice { into, offset, length: total.into(), ..Notice::of(NoticeKind::Get, arriving.id) };
+            io.notices.push(flow, get);
+            if arriving.attempt > 0 {
+                self.release_waiting(io.core, flow);
+            }
+        }
+        self.advance(io, flow);
+    }
+
+    /// The sender is to send segments again, which takes credit. Messages that wait behind must not have it.
+    fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow && lane.class == Class::Request) {
+            for waiting in &mut lane.waiting {
+                let is_released = match waiting {
+                    Waiting::Short { has_credit, .. } => !std::mem::replace(has_credit, false),
+                    Waiting::Long(id) => {
+                        let its = self.arriving.iter_mut().find(|arriving| (arriving.flow, arriving.id) == (flow, *id));
+                        its.is_none_or(|arriving| std::mem::replace(&mut arriving.is_released, true))
+                    }
+                };
+                if !is_released {
+                    core.release(flow, Class::Request);
+                }
+            }
+        }
+    }
+
+    /// Whether segments of a message on this connection are sent again.
+    fn is_fetched_again(&self, flow: FlowId) -> bool {
+        self.arriving.iter().any(|arriving| arriving.flow == flow && arriving.attempt > 0)
+    }
+
+    /// A segment of a message arrived.
+    pub(super) fn on_segment(
+        &mut self,
+        io: &mut Io<'_>,
+        endpoint: EndpointId,
+        flow: FlowId,
+        segment: &Segment,
+        data: &[u8],
+    ) -> bool {
+        let (id, total, now) = (segment.transfer, segment.total as u32, io.core.now());
+        if segment.total > u64::from(io.core.config().max_message) {
+            return false;
+        }
+        let at = match self.position(flow, id) {
+            Some(at) => at,
+            None => {
+                let is_early = |arriving: &&Arriving| arriving.flow == flow && arriving.head.is_none();
+                // A later attempt was for a message that has ended.
+                if segment.start != 0 || io.core.peer_names(flow).is_none() {
+                    return true;
+                }
+                // Once some were dropped, each message waits for its head, which asks for all of it.
+                let is_dropped = self.dropped_early.contains(&flow);
+                if is_dropped || self.arriving.iter().filter(is_early).count() >= MAX_WITHOUT_HEAD {
+                    self.note_dropped(flow);
+                    return true;
+                }
+                self.begin(io.core, (flow, endpoint), id, total);
+                self.arriving.len() - 1
+            }
+        };
+        let arriving = &self.arriving[at];
+        if u64::from(arriving.attempt) != segment.start {
+            return true;
+        }
+        if arriving.total != total {
+            return false;
+        }
+        if arriving.buffer.is_none() && !self.give_memory(at) {
+            // The next attempt begins once there is memory.
+            self.arriving[at].attempt += 1;
+            self.want(at);
+            return true;
+        }
+        let arriving = &mut self.arriving[at];
+        arriving.last_progress = now;
+        if !arriving.deposit(segment.at as u32, data) {
+            let front = arriving.front();
+            arriving.arrived.truncate(usize::from(front > 0));
+            arriving.attempt += 1;
+            let get = Notice::of(NoticeKind::Get, id);
+            let (offset, into, length) = (front.into(), arriving.attempt, total.into());
+            io.notices.push(flow, Notice { into, offset, length, ..get });
+        }
+        if self.arriving[at].is_whole() {
+            self.advance(io, flow);
+        }
+        true
+    }
+
+    fn note_dropped(&mut self, flow: FlowId) {
+        if !self.dropped_early.contains(&flow) {
+            self.dropped_early.push(flow);
+        }
+    }
+
+    /// The sender gave a message up, which may have no head here.
+    pub(super) fn on_cancel(&mut self, flow: FlowId, id: u32) {
+        if let Some(at) = self.position(flow, id)
+            && self.arriving[at].head.is_none()
+        {
+            self.arriving.swap_remove(at);
+            self.memory.trim();
+        }
+    }
+
+    /// Pass on the messages at the front of a connection's lanes that are complete.
+    fn advance(&mut self, io: &mut Io<'_>, flow: FlowId) {
+        let is_ordered = io.core.is_ordered(flow);
+        for lane in (0..self.lanes.len()).rev() {
+            if self.lanes[lane].flow != flow {
+                continue;
+            }
+            let mut place = 0;
+            while let Some(next) = self.lanes[lane].waiting.get(place) {
+                let is_complete = match next {
+                    Waiting::Short { .. } => true,
+                    Waiting::Long(id) => self.position(flow, *id).is_some_and(|at| self.arriving[at].is_whole()),
+                };
+                if is_complete {
+                    self.pass_on(io, lane, place);
+                } else if is_ordered {
+                    break;
+                } else {
+                    place += 1;
+                }
+            }
+            self.release_front(io.core, lane);
+            self.drop_lane_if_empty(lane);
+        }
+    }
+
+    /// The long message at the front of a lane has its memory: its segments may use the credit of its head. Those behind it keep
+    /// theirs, because each has a frame.
+    fn release_front(&mut self, core: &mut Core<Frame>, lane: usize) {
+        let Lane { flow, class, .. } = self.lanes[lane];
+        if let Some(&Waiting::Long(id)) = self.lanes[lane].waiting.front()
+            && let Some(at) = self.position(flow, id)
+            && class == Class::Request
+            && self.arriving[at].buffer.is_some()
+            && !std::mem::replace(&mut self.arriving[at].is_released, true)
+        {
+            core.release(flow, class);
+        }
+    }
+
+    /// A message of a lane is complete: it becomes ready.
+    fn pass_on(&mut self, io: &mut Io<'_>, lane: usize, place: usize) {
+        let Lane { flow, endpoint, .. } = self.lanes[lane];
+        let message = match self.lanes[lane].waiting.remove(place) {
+            Some(Waiting::Short { message, has_credit: true }) => message,
+            Some(Waiting::Short { message, has_credit: false }) => message.without_credit(),
+            Some(Waiting::Long(id)) => {
+                let Some(at) = self.position(flow, id) else { return };
+                let arriving = self.arriving.swap_remove(at);
+                let (Some(head), Some(buffer)) = (arriving.head, arriving.buffer) else { return };
+                let words = head.head().map_or(0, |(head, ..)| usize::from(head.words));
+                io.notices.push(flow, Notice::of(NoticeKind::Done, id));
+                self.counters.received += 1;
+                let whole = head.whole(buffer, words, PAYLOAD_AT - words * WORD_BYTES);
+                if arriving.is_released { whole.without_credit() } else { whole }
+            }
+            None => return,
+        };
+        self.lanes[lane].ready += 1;
+        self.ready.push_back((endpoint, message));
+    }
+
+    /// Give memory to messages that wait for it, as far as there is any. One whose sender has stopped loses its own.
+    pub(super) fn share_memory(&mut self, io: &mut Io<'_>) {
+        let (now, stalled_after) = (io.core.now(), io.core.config().patience / STALLED);
+        for _ in 0..self.want_memory.len() {
+            let Some((flow, id)) = self.want_memory.pop_front() else { return };
+            let Some(at) = self.position(flow, id) else { continue };
+            if self.give_memory(at) {
+                self.on_memory(io, at);
+                continue;
+            }
+            self.want_memory.push_back((flow, id));
+            // Handlers run in order, so one behind it on its connection can do without.
+            if let Some(behind) = self.last_behind(at) {
+                self.arriving[behind].lose_memory();
+                self.want(behind);
+                continue;
+            }
+            let is_stalled = |other: &&Arriving| {
+                other.buffer.is_some() && !other.is_whole() && now - other.last_progress >= stalled_after
+            };
+            let stalled = self.arriving.iter().filter(is_stalled).min_by_key(|other| other.last_progress);
+            if let Some(flow) = stalled.map(|stalled| stalled.flow) {
+                self.evict(flow);
+            }
+        }
+    }
+
+    /// A message behind this one on its connection that has memory, the last one first.
+    fn last_behind(&self, at: usize) -> Option<usize> {
+        let Arriving { flow, id, head, .. } = &self.arriving[at];
+        let order = |id: u32| {
+            let mut ids = self.lanes.iter().filter(|lane| lane.flow == *flow).flat_map(|lane| &lane.waiting);
+            ids.position(|waiting| matches!(waiting, Waiting::Long(of) if *of == id)).unwrap_or(usize::MAX)
+        };
+        let its = self.arriving.iter().enumerate().filter(|(_, other)| other.flow == *flow && other.buffer.is_some());
+        let behind = its.filter(|(_, other)| head.is_some() && order(other.id) > order(*id));
+        behind.max_by_key(|(_, other)| order(other.id)).map(|(at, _)| at)
+    }
+
+    /// A message waits for memory.
+    fn want(&mut self, at: usize) {
+        let Arriving { flow, id, .. } = self.arriving[at];
+        if !self.want_memory.contains(&(flow, id)) {
+            self.counters.waited += 1;
+            self.want_memory.push_back((flow, id));
+        }
+    }
+
+    /// The sender of a connection has stopped: take the memory of its messages, also of those that wait behind the one that is
+    /// not complete.
+    fn evict(&mut self, flow: FlowId) {
+        self.counters.evicted += 1;
+        for arriving in self.arriving.iter_mut().filter(|arriving| arriving.flow == flow) {
+            arriving.lose_memory();
+        }
+        let waiting = self.lanes.iter().filter(|lane| lane.flow == flow).flat_map(|lane| &lane.waiting);
+        for waiting in waiting {
+            if let Waiting::Long(id) = waiting
+                && !self.want_memory.contains(&(flow, *id))
+            {
+                self.want_memory.push_back((flow, *id));
+            }
+        }
+        // Those without a head are begun again when it comes.
+        if self.arriving.iter().any(|arriving| arriving.flow == flow && arriving.head.is_none()) {
+            self.arriving.retain(|arriving| arriving.flow != flow || arriving.head.is_some());
+            self.note_dropped(flow);
+        }
+    }
+
+    /// The connections of incomplete messages, whose peers may have died.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (FlowId, u32)> {
+        self.arriving.iter().map(|arriving| (arriving.flow, arriving.id))
+    }
+
+    /// End the lanes of connections that have ended, for which `is_over` is true. Incomplete messages are dropped, and those
+    /// behind become ready. Returns the numbers of the dropped ones.
+    pub(super) fn end(
+        &mut self,
+        io: &mut Io<'_>,
+        is_over: impl Fn(&Core<Frame>, EndpointId, FlowId) -> bool,
+    ) -> Vec<MessageNumber> {
+        let mut dropped = vec![];
+        let ends = |arriving: &Arriving, core: &Core<Frame>| {
+            !arriving.is_whole() && is_over(core, arriving.endpoint, arriving.flow)
+        };
+        while let Some(at) = self.arriving.iter().position(|arriving| ends(arriving, io.core)) {
+            let arriving = self.arriving.swap_remove(at);
+            let flow = arriving.flow;
+            if let Some(head) = &arriving.head {
+                decline(io.core, head);
+                dropped.push(head.number());
+            }
+            for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow) {
+                lane.waiting.retain(|waiting| !matches!(waiting, Waiting::Long(id) if *id == arriving.id));
+            }
+            self.dropped_early.retain(|other| *other != flow);
+            self.advance(io, flow);
+        }
+        if !dropped.is_empty() {
+            self.memory.trim();
+        }
+        dropped
+    }
+
+    /// Forget a closed endpoint. Returns the numbers of its messages that no handler got.
+    pub(super) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> Vec<MessageNumber> {
+        let mut dropped = vec![];
+        let mut drop_one = |message: &Delivery<Frame>| {
+            decline(core, message);
+            dropped.push(message.number());
+        };
+        self.ready.iter().filter(|(of, _)| *of == endpoint).for_each(|(_, message)| drop_one(message));
+        self.ready.retain(|(of, _)| *of != endpoint);
+        for lane in self.lanes.iter().filter(|lane| lane.endpoint == endpoint) {
+            for waiting in &lane.waiting {
+                if let Waiting::Short { message, .. } = waiting {
+                    drop_one(message);
+                }
+            }
+        }
+        self.lanes.retain(|lane| lane.endpoint != endpoint);
+        let its = self.arriving.iter().filter(|arriving| arriving.endpoint == endpoint);
+        let its_flows: Vec<FlowId> = its.clone().map(|arriving| arriving.flow).collect();
+        its.filter_map(|arriving| arriving.head.as_ref()).for_each(drop_one);
+        let gone = |flow: FlowId| its_flows.contains(&flow);
+        self.arriving.retain(|arriving| arriving.endpoint != endpoint);
+        self.want_memory.retain(|(flow, _)| !gone(*flow));
+        self.dropped_early.retain(|flow| !gone(*flow));
+        self.memory.trim();
+        dropped
+    }
+}
+
+/// No handler gets this message, so nothing replies to it.
+fn decline(core: &mut Core<Frame>, message: &Delivery<Frame>) {
+    if message.class == Class::Request {
+        core.decline_reply(message.flow);
+    }
+}
+
+/// The notices and segments of messages.
+pub(super) fn is_of_message(region: u32, transfer: u32) -> bool {
+    region == MESSAGE && transfer <= Head::MAX_ID
+}
