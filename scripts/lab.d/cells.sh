@@ -176,8 +176,8 @@ record() {
 judge_length() {
     local length most=$mtu
     case $framing in split) most=$((mtu - 8)) ;; plain) most=$((mtu - 12)) ;; esac
-    length=$(text_in connection "$1" | sed -nE 's/.*, ([0-9]+) bytes a message.*/\1/p')
-    if [ "${length:-0}" != "$most" ]; then verdict=BAD why="${length:-0} bytes a message, not $most"; fi
+    length=$(text_in connection "$1" | sed -nE 's/.*, ([0-9]+) bytes a frame.*/\1/p')
+    if [ "${length:-0}" != "$most" ]; then verdict=BAD why="${length:-0} bytes a frame, not $most"; fi
 }
 
 number_or_0() {
