@@ -41,7 +41,8 @@ fn cut_after(turns: usize) -> Vec<(u64, usize, ReturnReason, Fate)> {
     let (mut alpha, mut beta, to) = listening((alpha, beta));
     alpha.endpoint.try_request(to, KEEP, &[9, 8], &pattern(MOST, 9)).unwrap();
     for _ in 0..turns {
-        (alpha.poll(), beta.poll());
+        alpha.poll();
+        beta.poll();
     }
     switch.set(State::Silent);
     until(&mut alpha, &mut beta, "returned", |alpha, _| !alpha.state.returned.is_empty());
@@ -93,7 +94,8 @@ fn peers_that_stop_in_the_middle_leave_memory_to_others() {
         if sent < 20 && live.endpoint.try_request(to, HandlerId(1), &[sent], &pattern(LENGTH, sent)).is_ok() {
             sent += 1;
         }
-        (live.poll(), server.poll());
+        live.poll();
+        server.poll();
         assert!(start.elapsed() < LONG, "{} of 20 handled\n{}", server.state, server.node.counters());
     }
     assert!(server.counter("long_evicted") > 0 && server.counter("long_waited") > 0, "{}", server.node.counters());

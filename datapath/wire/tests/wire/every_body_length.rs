@@ -2,7 +2,7 @@
 
 use am_wire::frame::{self, LinkAddresses, MIN_FRAME};
 use am_wire::steer::{Decision, SteeringTable, steer};
-use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, HEAD_WORDS, Piggyback, Reason, WORD_BYTES};
+use am_wire::{Address, EtherType, Flow, Framing, HEAD_WORDS, Header, Kind, Piggyback, Reason, WORD_BYTES};
 
 use crate::any::Message;
 
