@@ -8,7 +8,7 @@ use am_api::{ConnectError, HandlerId, InvalidName, Name, RequestError};
 use am_base::Link;
 
 use crate::inbox::{Inbox, Item};
-use crate::shared::{Body, MAX_QUEUED, Post, Shared, State};
+use crate::shared::{Body, MAX_QUEUED, Post, Shared, State, weight};
 use crate::words::Words;
 use crate::{Peer, Reconnect};
 
@@ -95,7 +95,7 @@ impl SharedEndpoint {
         let mut state = self.shared().lock();
         check(&state)?;
         let payload = state.buffer(payload);
-        state.queued += 1;
+        state.queued += weight(&payload);
         self.shared().post(state, Post::Request(to, Body { handler, words, payload }));
         Ok(())
     }
@@ -125,8 +125,8 @@ impl SharedEndpoint {
     }
 
     fn run(&self, item: Item) {
-        if matches!(item, Item::Returned(_)) {
-            self.shared().leave_queue();
+        if let Item::Returned(returned) = &item {
+            self.shared().leave_queue(weight(&returned.payload));
         }
         self.0.inbox.handlers.run(item);
     }

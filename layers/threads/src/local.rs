@@ -11,7 +11,7 @@ use am_api::{
 use slotmap::DefaultKey;
 
 use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
-use crate::shared::{Phase, Shared};
+use crate::shared::{Phase, Shared, weight};
 use crate::words::Words;
 use crate::{CallError, Peer, Tokens};
 
@@ -66,7 +66,7 @@ impl Local {
     /// messages, it is dropped, because no thread would take it.
     pub(crate) fn return_message(&mut self, returned: SharedReturned) {
         if self.inbox.handlers.returned.is_some() {
-            self.shared.lock().queued += 1;
+            self.shared.lock().queued += weight(&returned.payload);
             self.arrived.push(Item::Returned(returned));
         }
     }

@@ -10,7 +10,7 @@ use slotmap::{DefaultKey, SecondaryMap};
 
 use crate::inbox::SharedReturned;
 use crate::local::Local;
-use crate::shared::{Body, CallSlot, Phase, after};
+use crate::shared::{Body, CallSlot, Phase, after, weight};
 use crate::{CallError, Peer, Reconnect};
 
 /// The time until the next deadline, if there is none.
@@ -323,8 +323,9 @@ impl Local {
     /// A message was sent.
     fn on_sent(&mut self, queued: Queued) {
         if let Queued::Request(body) = queued {
+            let freed = weight(&body.payload);
             self.shared.lock().recycle(body.payload);
-            self.shared.leave_queue();
+            self.shared.leave_queue(freed);
         }
     }
 
@@ -332,9 +333,10 @@ impl Local {
     fn fail(&mut self, peer: Peer, queued: Queued, why: CallError) {
         match queued {
             Queued::Request(Body { handler, words, payload }) => {
+                let freed = weight(&payload);
                 let returned = SharedReturned { to: peer, class: Class::Request, handler, words, payload, why };
                 self.return_message(returned);
-                self.shared.leave_queue();
+                self.shared.leave_queue(freed);
             }
             Queued::Call(key, _) => {
                 let waker = self.shared.lock().finish(key, Err(why));

@@ -15,7 +15,16 @@ use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
 /// The most requests that wait for the node's thread or for room at their receivers, and the most returned requests that wait for a thread.
+/// A long one counts as several.
 pub(crate) const MAX_QUEUED: usize = 4096;
+
+/// How many requests one with this payload counts as: the queue has at most 64 MiB of long ones, and one.
+pub(crate) fn weight(payload: &[u8]) -> usize {
+    1 + payload.len() / MAX_SPARE
+}
+
+/// The most bytes of a buffer that is kept.
+const MAX_SPARE: usize = 16 << 10;
 
 /// The longest time to a deadline, because `Instant` cannot represent every later time. It is longer than any program runs.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -40,7 +49,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     /// Posts for the driver, which takes all of them at once.
     pub(crate) posts: VecDeque<Post>,
-    /// The number of requests that were not sent yet, and of returned messages that no thread has taken.
+    /// The number of requests that were not sent yet, and of returned messages that no thread has taken, by [`weight`].
     pub(crate) queued: usize,
     pub(crate) calls: SlotMap<DefaultKey, CallSlot>,
     /// The keys of peers. The driver has the rest of their state.
@@ -111,10 +120,10 @@ impl Shared {
         self.waker.wake();
     }
 
-    /// A request was sent, or a returned message was taken: there is room for another request.
-    pub(crate) fn leave_queue(&self) {
-        self.lock().queued -= 1;
-        self.room.notify_one();
+    /// A request was sent, or a returned message was taken: there is room for others.
+    pub(crate) fn leave_queue(&self, weight: usize) {
+        self.lock().queued -= weight;
+        if weight == 1 { self.room.notify_one() } else { self.room.notify_all() }
     }
 
     /// Whether the calling thread is the node's, which must not wait for itself.
@@ -144,9 +153,9 @@ impl State {
         buffer
     }
 
-    /// Keep a buffer for the next message.
+    /// Keep a buffer for the next message, unless it is a long message's.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && self.spare.len() < MAX_QUEUED {
+        if (1..=MAX_SPARE).contains(&buffer.capacity()) && self.spare.len() < MAX_QUEUED {
             buffer.clear();
             self.spare.push(buffer);
         }

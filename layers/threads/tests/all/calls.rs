@@ -54,6 +54,26 @@ fn six_threads_call_over_a_simulated_network() {
 }
 
 #[test]
+fn arguments_and_answers_may_be_longer_than_a_frame() {
+    let (client, stop, threads) = pair("sim:203,loss=0.01");
+    let beta = client.connect("beta", "main", Reconnect::After(10 * MS)).unwrap();
+    thread::scope(|scope| {
+        for caller in 0..4u64 {
+            let client = &client;
+            scope.spawn(move || {
+                for length in [100_000, 0, 3000, 1 << 20, 5] {
+                    let payload: Vec<u8> = (0..length).map(|at: u64| (at * (caller + 3) >> 3) as u8).collect();
+                    let answer = client.call(beta, SQUARE, &[caller], &payload, LONG).wait().expect("an answer");
+                    assert_eq!(answer.words(), [caller * caller]);
+                    assert!(answer[..] == payload, "{length} bytes");
+                }
+            });
+        }
+    });
+    end(client, &stop, threads);
+}
+
+#[test]
 fn six_threads_call_over_a_bad_network() {
     callers_have_their_own_answers("sim:202,loss=0.02");
 }
@@ -137,7 +157,7 @@ fn what_can_never_be_sent_fails_at_once() {
     let beta = client.connect("beta", "main", Reconnect::Never).unwrap();
     let why = client.call(beta, SQUARE, &[1; 4], b"", LONG).wait().unwrap_err();
     assert_eq!(why, CallError::NotSent(RequestError::TooManyWords { count: 4, most: 3 }));
-    let why = client.call(beta, SQUARE, &[], &[0; 70_000], LONG).wait().unwrap_err();
+    let why = client.call(beta, SQUARE, &[], &[0; (1 << 20) + 1], LONG).wait().unwrap_err();
     assert!(matches!(why, CallError::NotSent(RequestError::TooLarge { .. })), "{why}");
     assert_eq!(client.call(beta, SQUARE, &[3], b"", LONG).wait().expect("an answer").word(0), 9);
     end(client, &stop, threads);
