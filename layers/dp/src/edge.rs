@@ -70,7 +70,7 @@ impl Edge {
         if self.outgoing.is_some() || self.failed.is_some() {
             return Err(self.blocked());
         }
-        match sender.try_request(to, SHORT, &[], message) {
+        match sender.try_request_in_frame(to, SHORT, &[], message) {
             Ok(()) => Ok(Left::All),
             Err(RequestError::TooLarge { .. }) => self.begin(to, sender, message),
             Err(error) => Err(write_error(error)),

@@ -64,7 +64,8 @@ am_api::debug_as_display!(Unfinished);
 impl<S> Fm<S> {
     /// Open a node of the cluster on a transport, under its name in the list.
     pub fn open(cluster: Cluster, transport: Box<dyn Transport>) -> Result<Fm<S>, FmError> {
-        let node = Node::open_on(cluster.own_name(), transport)?;
+        // A message of Fast Messages is a frame.
+        let node = Node::builder(cluster.own_name()).max_message(0).open_on(transport)?;
         Fm::on_node(node, cluster)
     }
 
