@@ -21,29 +21,33 @@ pub const BUDGET: usize = 64;
 impl<S> Endpoint<S> {
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
-        let handled = self.run_events(handlers, state);
+        // One check for all kinds of events, because nearly every turn has messages only.
+        let is_usual = !self.has_other_work();
+        let handled = if is_usual { 0 } else { self.run_events(handlers, state) };
+        if !is_usual && self.has_lanes() {
+            return self.run_in_order(handlers, state, None, handled, BUDGET);
+        }
         self.run_messages(handlers, state, handled, BUDGET)
     }
 
     /// Events only.
     pub(crate) fn dispatch_events(&self, state: &mut S) -> usize {
-        self.run_events(&mut self.handlers.borrow_mut(), state)
+        if self.has_other_work() { self.run_events(&mut self.handlers.borrow_mut(), state) } else { 0 }
     }
 
     /// Messages only, at most `most`.
     pub(crate) fn dispatch_messages(&self, state: &mut S, most: usize) -> usize {
-        self.run_messages(&mut self.handlers.borrow_mut(), state, 0, most)
+        let handlers = &mut *self.handlers.borrow_mut();
+        if self.has_lanes() {
+            return self.run_in_order(handlers, state, None, 0, most);
+        }
+        self.run_messages(handlers, state, 0, most)
     }
 
-    #[inline(always)]
+    #[cold]
     fn run_events(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
-        let mut handled = 0;
-        // One check for all kinds of events, because nearly every turn has messages only.
-        if self.has_other_work() {
-            handled = handlers.run_other_work(self, state);
-            handled += self.run_ready(handlers, state);
-        }
-        handled
+        let handled = handlers.run_other_work(self, state);
+        handled + self.run_ready(handlers, state)
     }
 
     /// Handle long messages that are complete, and those that waited for them.
@@ -64,7 +68,7 @@ impl<S> Endpoint<S> {
         for _ in 0..BUDGET {
             let next = self.node.borrow_mut().bulk.next_ready(self.id);
             let Some(delivery) = next else { break };
-            run(&InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) });
+            run(&InHand::waited(self, &delivery));
         }
     }
 
@@ -73,11 +77,8 @@ impl<S> Endpoint<S> {
         let mut handled = 0;
         if self.has_other_work() {
             handled = self.handlers.borrow_mut().run_other_work(self, state);
-            self.take_ready(|message| {
-                run(state, &message.message());
-                if message.delivery.class == Class::Request {
-                    self.node.borrow_mut().core().decline_reply(message.delivery.flow);
-                }
+            self.take_ready_one_way(&mut |message| {
+                run(state, message);
                 handled += 1;
             });
         }
@@ -89,6 +90,9 @@ impl<S> Endpoint<S> {
     fn run_messages(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
         while handled < most {
             let Some(delivery) = self.next() else { break };
+            if delivery.is_head() {
+                return self.run_in_order(handlers, state, Some(delivery), handled, most);
+            }
             // Pass the delivery by reference: another move would stall on store forwarding.
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
             match current.delivery.class {
@@ -98,6 +102,46 @@ impl<S> Endpoint<S> {
             handled += 1;
         }
         handled
+    }
+
+    /// As [`run_messages`](Self::run_messages) while long messages arrive: others may have to wait for them. `taken` was taken from
+    /// the core already.
+    #[cold]
+    #[inline(never)]
+    fn run_in_order(
+        &self,
+        handlers: &mut Handlers<S>,
+        state: &mut S,
+        mut taken: Option<Delivery<Frame>>,
+        mut handled: usize,
+        most: usize,
+    ) -> usize {
+        while handled < most {
+            let mut node = self.node.borrow_mut();
+            let ready = if taken.is_none() { node.bulk.next_ready(self.id) } else { None };
+            let message = match ready {
+                Some(ready) => Some(ready),
+                None => match taken.take().or_else(|| node.next(self.id)) {
+                    Some(next) => node.admit(self.id, next),
+                    None => break,
+                },
+            };
+            drop(node);
+            if let Some(delivery) = message {
+                let current = InHand::waited(self, &delivery);
+                match current.delivery.class {
+                    Class::Request => handlers.run_request(state, &current),
+                    Class::Reply => handlers.run_reply(state, &current),
+                }
+                handled += 1;
+            }
+        }
+        handled
+    }
+
+    /// Whether messages may have to wait for long ones.
+    fn has_lanes(&self) -> bool {
+        self.node.borrow().bulk.long.has_lanes()
     }
 
     /// Pass at most `most` messages to `run`, which does not reply to them. Returns how many, and whether the node has more
@@ -110,9 +154,14 @@ impl<S> Endpoint<S> {
             if !node.engine.core().has_deliveries() {
                 return (taken, false);
             }
-            let next = node.next_one_way(self.id);
+            let next = node.core().poll_one_way(self.id);
+            let is_in_order = node.bulk.long.has_lanes();
             drop(node);
             let Some(delivery) = next else { break };
+            if delivery.is_head() || is_in_order {
+                self.hold_one_way(delivery, &mut run);
+                continue;
+            }
             let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
             run(&current.message());
             taken += 1;
@@ -120,11 +169,45 @@ impl<S> Endpoint<S> {
         (taken, true)
     }
 
+    /// As [`take_each`](Self::take_each) for one message, which may have to wait for a long one. A request that waits has the right to a
+    /// reply, like those of programs that reply.
+    #[cold]
+    #[inline(never)]
+    fn hold_one_way(&self, message: Delivery<Frame>, run: &mut impl FnMut(&Message<'_, S>)) {
+        let mut node = self.node.borrow_mut();
+        let (flow, is_request) = (message.flow, message.class == Class::Request);
+        if is_request {
+            node.core().keep_right_to_reply();
+        }
+        let message = node.admit(self.id, message);
+        if message.is_some() && is_request {
+            node.core().decline_reply(flow);
+        }
+        drop(node);
+        if let Some(delivery) = message {
+            run(&InHand::waited(self, &delivery).message());
+        }
+        self.take_ready_one_way(run);
+    }
+
+    /// Long messages that are complete, and those that waited for them, for a program that does not reply.
+    fn take_ready_one_way(&self, run: &mut impl FnMut(&Message<'_, S>)) {
+        self.take_ready(|message| {
+            run(&message.message());
+            if message.delivery.class == Class::Request {
+                self.node.borrow_mut().core().decline_reply(message.delivery.flow);
+            }
+        });
+    }
+
     /// Whether there is work beside messages.
     #[inline]
     fn has_other_work(&self) -> bool {
         let node = self.node.borrow();
-        node.has_news() || node.engine.core().has_bulk() || self.calls.borrow().next_check() != Time::NEVER
+        node.has_news()
+            || node.engine.core().has_bulk()
+            || node.bulk.long.has_lanes()
+            || self.calls.borrow().next_check() != Time::NEVER
     }
 
     #[inline]
@@ -142,6 +225,13 @@ struct InHand<'a, S> {
     kept: Cell<Option<usize>>,
 }
 
+impl<'a, S> InHand<'a, S> {
+    /// A message that may have waited for a long one, or is one: its credit may have been released already.
+    fn waited(endpoint: &'a Endpoint<S>, delivery: &'a Delivery<Frame>) -> Self {
+        InHand { endpoint, delivery, kept: Cell::new((!delivery.has_credit()).then_some(usize::MAX)) }
+    }
+}
+
 impl<S> InHand<'_, S> {
     #[inline]
     fn message(&self) -> Message<'_, S> {
@@ -153,7 +243,6 @@ impl<S> Drop for InHand<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.kept.get().is_none()
-            && self.delivery.has_credit()
             && let Some(mut node) = borrow_to_drop(&self.endpoint.node)
         {
             node.core().release(self.delivery.flow, self.delivery.class);
@@ -162,7 +251,7 @@ impl<S> Drop for InHand<'_, S> {
 }
 
 impl<S> Handlers<S> {
-    #[inline]
+    #[inline(always)]
     fn run_request(&mut self, state: &mut S, request: &InHand<'_, S>) {
         // Without a handler the token is dropped, which declines the reply.
         let token = Token::new(request.endpoint.node.downgrade(), request.delivery.flow);
@@ -172,7 +261,7 @@ impl<S> Handlers<S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_reply(&mut self, state: &mut S, reply: &InHand<'_, S>) {
         match self.replies.get(HandlerId(reply.delivery.handler)) {
             Some(run) => run(state, reply.message()),

@@ -223,9 +223,10 @@ impl NodeState {
         self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)
     }
 
-    /// Admit the message, and write it into the frame. An error returns the frame.
+    /// Admit the message, and write it into the frame. An error returns the frame. With `LONG`, a message that does not fit leaves in
+    /// several frames.
     #[inline(always)]
-    pub(crate) fn send<P: Payload + ?Sized>(
+    pub(crate) fn send<const LONG: bool, P: Payload + ?Sized>(
         &mut self,
         flow: FlowId,
         class: Class,
@@ -245,13 +246,16 @@ impl NodeState {
         if class == Class::Request && !self.bulk.may_follow(flow) {
             return Err((RequestError::NoCredit, frame));
         }
-        let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
-        if body >= LARGE && sent.is_ok() {
-            self.engine.send_early(&mut **self.transport);
-        }
-        match sent {
-            Ok(()) => Ok(()),
-            Err((SendError::TooLarge { .. }, frame)) => self.send_long(flow, class, handler, words, payload, frame),
+        match self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write) {
+            Ok(()) => {
+                if body >= LARGE {
+                    self.engine.send_early(&mut **self.transport);
+                }
+                Ok(())
+            }
+            Err((SendError::TooLarge { .. }, frame)) if LONG => {
+                self.send_long(flow, class, handler, words, payload, frame)
+            }
             Err((error, frame)) => Err((error.into(), frame)),
         }
     }
@@ -425,59 +429,22 @@ impl NodeState {
 
     /// The next message for an endpoint, replies first. A request is delivered only once a frame for its reply is set aside, so
     /// that no reply fails for lack of memory. While there is none, requests wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        let next = match self.core().poll_reply(endpoint) {
-            Some(reply) => reply,
-            None => {
-                if !self.set_aside() {
-                    self.tally.no_reply_frame += 1;
-                    return None;
-                }
-                self.core().poll_request(endpoint)?
-            }
-        };
-        if next.is_head() || self.bulk.long.has_lanes() { self.next_in_order(endpoint, next) } else { Some(next) }
+        if let Some(reply) = self.core().poll_reply(endpoint) {
+            return Some(reply);
+        }
+        if !self.set_aside() {
+            self.tally.no_reply_frame += 1;
+            return None;
+        }
+        self.core().poll_request(endpoint)
     }
 
-    /// A long message, or one that may have to wait for a long one, was taken from the core. Returns the next message that a
-    /// handler may have.
-    #[cold]
-    fn next_in_order(&mut self, endpoint: EndpointId, taken: Delivery<Frame>) -> Option<Delivery<Frame>> {
+    /// A message was taken from the core while long ones arrive, or is the head of one. It is returned if it need not wait.
+    pub(crate) fn admit(&mut self, endpoint: EndpointId, message: Delivery<Frame>) -> Option<Delivery<Frame>> {
         let NodeState { bulk, engine, .. } = self;
-        bulk.admit(engine.core_mut(), endpoint, taken)
-            .or_else(|| bulk.next_ready(endpoint))
-            .or_else(|| self.next(endpoint))
-    }
-
-    /// As [`next`](Self::next), for a program that does not reply.
-    #[inline]
-    pub(crate) fn next_one_way(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        let next = self.core().poll_one_way(endpoint)?;
-        if next.is_head() || self.bulk.long.has_lanes() {
-            self.next_one_way_in_order(endpoint, next)
-        } else {
-            Some(next)
-        }
-    }
-
-    #[cold]
-    fn next_one_way_in_order(&mut self, endpoint: EndpointId, taken: Delivery<Frame>) -> Option<Delivery<Frame>> {
-        let NodeState { bulk, engine, .. } = self;
-        let core = engine.core_mut();
-        // A request that waits has the right to a reply, like those of programs that reply.
-        if taken.class == Class::Request {
-            core.keep_right_to_reply();
-        }
-        match bulk.admit(core, endpoint, taken).or_else(|| bulk.next_ready(endpoint)) {
-            Some(next) => {
-                if next.class == Class::Request {
-                    core.decline_reply(next.flow);
-                }
-                Some(next)
-            }
-            None => self.next_one_way(endpoint),
-        }
+        bulk.admit(engine.core_mut(), endpoint, message)
     }
 }
 

@@ -43,7 +43,8 @@ impl<S> Message<'_, S> {
     pub fn keep(&self) -> OwnedMessage {
         let &Delivery { flow, class, .. } = self.delivery;
         let node = &mut *self.endpoint().node.borrow_mut();
-        let credit = self.kept.and_then(|kept| node.kept.hold(kept, flow, class));
+        let with_credit = self.kept.filter(|_| self.delivery.has_credit());
+        let credit = with_credit.and_then(|kept| node.kept.hold(kept, flow, class));
         let waker = credit.as_ref().and_then(|_| Some(node.waiter().ok()?.credit_waker()));
         OwnedMessage { delivery: self.delivery.share(), words: self.delivery.words(), _credit: credit, _waker: waker }
     }

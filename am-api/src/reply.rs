@@ -130,7 +130,7 @@ impl Token {
         let mut node = node.borrow_mut();
         let frame = node.reply_frame(self.flow)?;
         self.valid = false;
-        node.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
+        node.send::<true, _>(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
             node.for_replies.push(frame);
             node.decline_reply(self.flow);
             error.into()

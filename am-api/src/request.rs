@@ -54,6 +54,29 @@ impl<S> Endpoint<S> {
         self.request_with(to, handler, words, payload)
     }
 
+    /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_request`]; [`TooLarge`](RequestError::TooLarge) beyond one [frame](Endpoint::frame_payload).
+    #[inline]
+    pub fn try_request_in_frame(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &[u8],
+    ) -> Result<(), RequestError> {
+        let mut node = self.node.borrow_mut();
+        let Some(frame) = node.engine.pool().take() else {
+            return Err(node.note_blocked(self.id, to.0, RequestError::NoFrame));
+        };
+        if payload.len() >= LARGE {
+            node.engine.pool().prefetch_next(payload.len());
+        }
+        let sent = node.send::<false, _>(to.0, Class::Request, handler, words, payload, frame);
+        sent.map_err(|(error, _)| node.note_blocked(self.id, to.0, error))
+    }
+
     #[inline]
     fn request_with<P: Payload + ?Sized>(
         &self,
@@ -70,7 +93,7 @@ impl<S> Endpoint<S> {
         if bytes >= LARGE {
             node.engine.pool().prefetch_next(bytes);
         }
-        let sent = node.send(to.0, Class::Request, handler, words, payload, frame);
+        let sent = node.send::<true, _>(to.0, Class::Request, handler, words, payload, frame);
         sent.map_err(|(error, _)| node.note_blocked(self.id, to.0, error))
     }
 }

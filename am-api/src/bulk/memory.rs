@@ -42,7 +42,8 @@ impl MessageMemory {
         self.bytes
     }
 
-    /// A frame with room for this many bytes, `bytes` long. `None` if the limit is reached, or the system has no memory.
+    /// A frame with room for this many bytes, `bytes` long. `None` if other messages have reached the limit, or the system has no
+    /// memory.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Frame> {
         let stride = buffer_length(bytes);
         let mut frame =
@@ -66,7 +67,8 @@ impl MessageMemory {
         if self.bytes.saturating_add(stride) > self.limit {
             self.free_down_to(0);
         }
-        if self.bytes.saturating_add(stride) > self.limit {
+        // One that is alone may be longer than the limit: nothing else would ever make room for it.
+        if self.bytes.saturating_add(stride) > self.limit && !self.buffers.is_empty() {
             return None;
         }
         let pool = Pool::heap(Layout { frames: 1, stride, headroom: 0 }).ok()?;
@@ -110,7 +112,10 @@ mod tests {
         drop(short);
         assert_eq!(memory.take(50).unwrap().bytes().as_ptr(), base);
         drop((long, beyond));
-        assert!(memory.take(3 * MIN_BUFFER).is_none(), "a buffer of four is longer than all");
+        let held = memory.take(2).unwrap();
+        assert!(memory.take(3 * MIN_BUFFER).is_none(), "a buffer of four is longer than what is left");
+        drop(held);
+        assert!(memory.take(3 * MIN_BUFFER).is_some(), "one that is alone may be longer than the limit");
         assert!(memory.take(2).is_some(), "free buffers make room for others");
         memory.trim();
         assert!(memory.bytes <= MAX_FREE);

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use crate::common::{Side, connect, nodes, plain, until};
-use am_api::{Connection, Fate, HandlerId, OwnedMessage, Request, RequestError, ReturnReason};
+use am_api::{Connection, ConnectionChange, Fate, HandlerId, OwnedMessage, Request, RequestError, ReturnReason};
 
 const ECHO: HandlerId = HandlerId(2);
 pub(crate) const KEEP: HandlerId = HandlerId(3);
@@ -23,6 +23,7 @@ pub(crate) struct Seen {
     pub(crate) answered: Vec<(Vec<u64>, usize)>,
     pub(crate) returned: Vec<(u64, usize, ReturnReason, Fate)>,
     pub(crate) kept: Vec<OwnedMessage>,
+    unhandled: Option<usize>,
 }
 
 fn is_right(words: &[u64], payload: &[u8]) -> bool {
@@ -211,4 +212,57 @@ fn no_handler_returns_the_whole_message() {
     let all = send((&mut alpha, &mut beta), to, &[100_000, 5], 1);
     until(&mut alpha, &mut beta, "the connection lives", |alpha, _| alpha.state.answered.len() == 2);
     assert_eq!(beta.state.asked, all);
+}
+
+/// Without order, what is short does not wait for what is long.
+#[test]
+fn nothing_waits_on_a_connection_without_order() {
+    let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
+    listen(&mut alpha);
+    listen(&mut beta);
+    let to = alpha.endpoint.connect_unordered("beta", "main", 0).expect("a connection asked for");
+    until(&mut alpha, &mut beta, "connected", |alpha, _| alpha.endpoint.is_open(to));
+    let mut all = send((&mut alpha, &mut beta), to, &[1 << 20, 5, 100_000, 0, 3000, 7], 2);
+    until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.answered.len() == all.len());
+    for seen in [&mut alpha.state.answered, &mut beta.state.asked, &mut all] {
+        seen.sort_unstable();
+    }
+    assert_eq!((&alpha.state.answered, &beta.state.asked), (&all, &all));
+}
+
+/// A peer leaves in the middle: each message was handled, returns, or is counted as unhandled.
+#[test]
+fn a_peer_that_leaves_in_the_middle() {
+    for turns in [1, 2, 4, 8, 40] {
+        let (mut alpha, mut beta, to) = pair();
+        alpha.endpoint.on_connection(|seen, event| {
+            if matches!(event.change, ConnectionChange::Ended(_)) {
+                seen.unhandled = Some(event.unhandled[0] as usize);
+            }
+        });
+        for number in 0..3 {
+            until(&mut alpha, &mut beta, "sent", |alpha, _| {
+                alpha.endpoint.try_request(to, KEEP, &[number], &pattern(60_000, number)).is_ok()
+            });
+        }
+        for _ in 0..turns {
+            alpha.poll();
+            beta.poll();
+        }
+        let handled: Vec<u64> = beta.state.kept.iter().map(|message| message.word(0)).collect();
+        drop(beta);
+        while alpha.state.unhandled.is_none() || !alpha.endpoint.is_accepted(to) {
+            alpha.poll();
+        }
+        (0..100).for_each(|_| _ = alpha.poll());
+        let (returned, unhandled) = (&alpha.state.returned, alpha.state.unhandled.unwrap_or_default());
+        let is_certain = |returned: &&(u64, usize, ReturnReason, Fate)| returned.3 == Fate::NotDelivered;
+        let certain = returned.iter().filter(is_certain).count();
+        assert!(
+            returned.iter().filter(is_certain).all(|(number, ..)| !handled.contains(number)),
+            "{turns}: {returned:?}"
+        );
+        let known = handled.len() + certain + unhandled;
+        assert!(known <= 3 && known + returned.len() - certain >= 3, "{turns}: {handled:?}, {returned:?}, {unhandled}");
+    }
 }
