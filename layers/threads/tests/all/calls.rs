@@ -62,7 +62,7 @@ fn arguments_and_answers_may_be_longer_than_a_frame() {
             let client = &client;
             scope.spawn(move || {
                 for length in [100_000, 0, 3000, 1 << 20, 5] {
-                    let payload: Vec<u8> = (0..length).map(|at: u64| (at * (caller + 3) >> 3) as u8).collect();
+                    let payload: Vec<u8> = (0..length).map(|at: u64| ((at * (caller + 3)) >> 3) as u8).collect();
                     let answer = client.call(beta, SQUARE, &[caller], &payload, LONG).wait().expect("an answer");
                     assert_eq!(answer.words(), [caller * caller]);
                     assert!(answer[..] == payload, "{length} bytes");
