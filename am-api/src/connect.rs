@@ -163,11 +163,7 @@ impl<S> Endpoint<S> {
     /// The longest payload of a message on this connection: what the peer [accepts](crate::Builder::max_message), or what fits a
     /// frame. `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection) -> Option<usize> {
-        let state = self.node.borrow().engine.core().state(to.0);
-        match state {
-            FlowState::Open { max_body, max_message, .. } => Some(max_message.max(max_body)),
-            _ => None,
-        }
+        self.node.borrow().max_payload(to.0)
     }
 
     /// The longest payload of a message with `words` words that travels in one frame. A longer one costs a copy and a frame for

@@ -206,6 +206,14 @@ impl NodeState {
         NotOpen::of(self.engine.core().state(flow))
     }
 
+    /// The longest payload of a message on an open connection: what the peer accepts, or what fits a frame.
+    pub(crate) fn max_payload(&self, flow: FlowId) -> Option<usize> {
+        match self.engine.core().state(flow) {
+            FlowState::Open { max_body, max_message, .. } => Some(max_message.max(max_body)),
+            _ => None,
+        }
+    }
+
     /// The time of the last turn. Reads the clock if that turn did not.
     #[inline]
     pub(crate) fn now(&self) -> Time {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::IoSlice;
 
-use am_proto::{FlowId, FlowState, ReturnReason};
+use am_proto::{FlowId, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
@@ -145,12 +145,7 @@ impl Token {
     /// The longest payload of a reply: what the peer [accepts](crate::Builder::max_message), or what fits a frame. 0 when the connection
     /// has ended.
     pub fn max_payload(&self) -> usize {
-        let Some(node) = self.node.upgrade() else { return 0 };
-        let state = node.borrow().engine.core().state(self.flow);
-        match state {
-            FlowState::Open { max_body, max_message, .. } => max_message.max(max_body),
-            _ => 0,
-        }
+        self.node.upgrade().and_then(|node| node.borrow().max_payload(self.flow)).unwrap_or(0)
     }
 
     /// The longest payload of a reply with `words` words that travels in one frame. 0 when the connection has ended.

@@ -85,6 +85,12 @@ impl Arriving {
         true
     }
 
+    /// The notice that asks for all behind the first gap, in the present attempt.
+    fn rest(&self) -> Notice {
+        let (into, offset, length) = (self.attempt, self.front().into(), self.total.into());
+        Notice { into, offset, length, ..Notice::of(NoticeKind::Get, self.id) }
+    }
+
     /// Give the memory back. The next attempt begins anew.
     fn lose_memory(&mut self) {
         self.buffer = None;
@@ -246,7 +252,7 @@ impl LongMessages {
         });
         self.lanes[lane].waiting.push_back(Waiting::Long(id));
         let at = begun.unwrap_or_else(|| {
-            self.begin(io.core, (flow, endpoint), id, total);
+            self.begin(io.core, flow, endpoint, id, total);
             let at = self.arriving.len() - 1;
             // Its first segments may be among those that were dropped.
             self.arriving[at].attempt = u32::from(self.dropped_early.contains(&flow));
@@ -270,7 +276,7 @@ impl LongMessages {
         self.arriving.iter().position(|arriving| (arriving.flow, arriving.id) == (flow, id))
     }
 
-    fn begin(&mut self, core: &mut Core<Frame>, (flow, endpoint): (FlowId, EndpointId), id: u32, total: u32) {
+    fn begin(&mut self, core: &mut Core<Frame>, flow: FlowId, endpoint: EndpointId, id: u32, total: u32) {
         let peer = core.peer_names(flow).map(|(node, _)| node);
         let (head, buffer, arrived, last_progress) = (None, None, vec![], core.now());
         self.arriving.push(Arriving {
@@ -331,9 +337,7 @@ impl LongMessages {
         }
         arriving.deposit(0, payload);
         if arriving.attempt > 0 || total > EAGER {
-            let (offset, into) = (u64::from(arriving.front()), arriving.attempt);
-            let get = Notice { into, offset, length: total.into(), ..Notice::of(NoticeKind::Get, arriving.id) };
-            io.notices.push(flow, get);
+            io.notices.push(flow, arriving.rest());
             if arriving.attempt > 0 {
                 self.release_waiting(io.core, flow);
             }
@@ -372,10 +376,11 @@ impl LongMessages {
         flow: FlowId,
         segment: &Segment,
         data: &[u8],
-    ) -> bool {
+    ) {
         let (id, total, now) = (segment.transfer, segment.total as u32, io.core.now());
         if segment.total > u64::from(io.core.config().max_message) {
-            return false;
+            self.counters.malformed += 1;
+            return;
         }
         let at = match self.position(flow, id) {
             Some(at) => at,
@@ -383,45 +388,42 @@ impl LongMessages {
                 let is_early = |arriving: &&Arriving| arriving.flow == flow && arriving.head.is_none();
                 // A later attempt was for a message that has ended.
                 if segment.start != 0 || io.core.peer_names(flow).is_none() {
-                    return true;
+                    return;
                 }
                 // Once some were dropped, each message waits for its head, which asks for all of it.
                 let is_dropped = self.dropped_early.contains(&flow);
                 if is_dropped || self.arriving.iter().filter(is_early).count() >= MAX_WITHOUT_HEAD {
                     self.note_dropped(flow);
-                    return true;
+                    return;
                 }
-                self.begin(io.core, (flow, endpoint), id, total);
+                self.begin(io.core, flow, endpoint, id, total);
                 self.arriving.len() - 1
             }
         };
         let arriving = &self.arriving[at];
         if u64::from(arriving.attempt) != segment.start {
-            return true;
+            return;
         }
         if arriving.total != total {
-            return false;
+            self.counters.malformed += 1;
+            return;
         }
         if arriving.buffer.is_none() && !self.give_memory(at) {
             // The next attempt begins once there is memory.
             self.arriving[at].attempt += 1;
             self.want(at);
-            return true;
+            return;
         }
         let arriving = &mut self.arriving[at];
         arriving.last_progress = now;
         if !arriving.deposit(segment.at as u32, data) {
-            let front = arriving.front();
-            arriving.arrived.truncate(usize::from(front > 0));
+            arriving.arrived.truncate(usize::from(arriving.front() > 0));
             arriving.attempt += 1;
-            let get = Notice::of(NoticeKind::Get, id);
-            let (offset, into, length) = (front.into(), arriving.attempt, total.into());
-            io.notices.push(flow, Notice { into, offset, length, ..get });
+            io.notices.push(flow, arriving.rest());
         }
         if self.arriving[at].is_whole() {
             self.advance(io, flow);
         }
-        true
     }
 
     fn note_dropped(&mut self, flow: FlowId) {

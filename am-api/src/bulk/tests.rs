@@ -308,3 +308,14 @@ fn a_peer_that_lies_about_long_messages_gets_nowhere() {
     let node = pair.beta.node.borrow();
     assert_eq!((node.bulk.long.is_idle(), node.engine.core().replies_owed()), (true, 0));
 }
+
+/// A segment that is longer than this side accepts, and one whose length is another one's, are counted.
+#[test]
+fn segments_that_no_node_sends_are_counted() {
+    let mut pair = Pair::new();
+    pair.forge(Kind::Put, &segment(1, 5000, 0, 100));
+    pair.forge(Kind::Put, &segment(1, 5001, 100, 100));
+    pair.forge(Kind::Put, &segment(2, (1 << 20) + 1, 0, 100));
+    (0..100).for_each(|_| pair.poll());
+    assert_eq!(pair.beta.node.borrow().bulk.long.counters.malformed, 2);
+}

@@ -31,7 +31,7 @@ fn whatever_the_network_does() {
     }
 }
 
-/// What alpha gets back when the wire falls silent after so many turns.
+/// What alpha gets back when the wire falls silent after this number of turns.
 fn cut_after(turns: usize) -> Vec<(u64, usize, ReturnReason, Fate)> {
     let [left, right] = loopback::pair();
     let (left, switch) = Cut::new("left", Box::new(left.open().expect("memory")));

@@ -24,7 +24,7 @@ fn until(what: &str, mut turn: impl FnMut() -> bool) {
     }
 }
 
-/// Send so many messages, and a control message behind them. Returns how many had room, and what arrives.
+/// Send this number of messages, and a control message behind them. Returns how many of them had room, and what arrives.
 fn exchange([near, far]: &mut Pair, count: usize, step: u32) -> (u64, Arrived) {
     let (mut sent, mut all, control) = (0, Arrived::default(), ControlMessage::Stop { step });
     until("sent", || {
