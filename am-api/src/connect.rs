@@ -201,8 +201,8 @@ impl<S> Endpoint<S> {
         let NodeState { log, engine, events, bulk, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
         events.closed(self.id, to.0);
-        let dropped = bulk.close(engine.core_mut(), to.0);
-        engine.core_mut().close_without(to.0, &dropped);
+        bulk.close(engine.core_mut(), to.0);
+        engine.core_mut().close(to.0);
         drop(node);
         self.end_calls(to, ReturnReason::Closed);
     }

@@ -386,12 +386,9 @@ impl NodeState {
     #[cold]
     fn take_events(&mut self) {
         let NodeState { engine, events, members, bulk, log, .. } = self;
-        while let Some(mut event) = engine.core_mut().poll_event() {
-            if let Event::Ended(endpoint, flow, FlowEnd { reason, unhandled, .. }) = &mut event {
-                // These return, so they are not among those that did not.
-                let returning = bulk.count_incomplete(*flow);
-                *unhandled = [0, 1].map(|class| unhandled[class].saturating_sub(returning[class]));
-                bulk.on_ended(*endpoint, *flow, *reason);
+        while let Some(event) = engine.core_mut().poll_event() {
+            if let Event::Ended(endpoint, flow, FlowEnd { reason, .. }) = event {
+                bulk.on_ended(endpoint, flow, reason);
             }
             log.note(event);
             match event {

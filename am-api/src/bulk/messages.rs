@@ -118,11 +118,19 @@ enum Waiting {
     Long(u32),
 }
 
+/// A message for a handler.
+pub(super) struct Ready {
+    pub(super) endpoint: EndpointId,
+    message: Delivery<Frame>,
+    /// The id of a long message. Its sender keeps it until a handler gets it.
+    id: Option<u32>,
+}
+
 /// Long messages that arrive at a node.
 pub(crate) struct LongMessages {
     lanes: Vec<Lane>,
     arriving: Vec<Arriving>,
-    pub(super) ready: VecDeque<(EndpointId, Delivery<Frame>)>,
+    pub(super) ready: VecDeque<Ready>,
     /// Long messages that wait for memory, in order.
     want_memory: VecDeque<(FlowId, u32)>,
     memory: MessageMemory,
@@ -185,9 +193,12 @@ impl LongMessages {
     }
 
     /// The next message of this endpoint that is ready.
-    pub(super) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        let at = self.ready.iter().position(|(of, _)| *of == endpoint)?;
-        let (_, message) = self.ready.remove(at)?;
+    pub(super) fn next_ready(&mut self, endpoint: EndpointId, notices: &mut Notices) -> Option<Delivery<Frame>> {
+        let at = self.ready.iter().position(|ready| ready.endpoint == endpoint)?;
+        let Ready { message, id, .. } = self.ready.remove(at)?;
+        if let Some(id) = id {
+            notices.push(message.flow, Notice::of(NoticeKind::Done, id));
+        }
         if let Some(at) = self.lane_of(&message) {
             self.lanes[at].ready -= 1;
             self.drop_lane_if_empty(at);
@@ -222,7 +233,7 @@ impl LongMessages {
         let lane = &mut self.lanes[at];
         if lane.waiting.is_empty() {
             lane.ready += 1;
-            self.ready.push_back((endpoint, message));
+            self.ready.push_back(Ready { endpoint, message, id: None });
         } else {
             let flow = message.flow;
             lane.waiting.push_back(Waiting::Short { message, has_credit: true });
@@ -456,7 +467,7 @@ impl LongMessages {
                     Waiting::Long(id) => self.position(flow, *id).is_some_and(|at| self.arriving[at].is_whole()),
                 };
                 if is_complete {
-                    self.pass_on(io, lane, place);
+                    self.pass_on(lane, place);
                 } else if is_ordered {
                     break;
                 } else {
@@ -483,25 +494,24 @@ impl LongMessages {
     }
 
     /// A message of a lane is complete: it becomes ready.
-    fn pass_on(&mut self, io: &mut Io<'_>, lane: usize, place: usize) {
+    fn pass_on(&mut self, lane: usize, place: usize) {
         let Lane { flow, endpoint, .. } = self.lanes[lane];
-        let message = match self.lanes[lane].waiting.remove(place) {
-            Some(Waiting::Short { message, has_credit: true }) => message,
-            Some(Waiting::Short { message, has_credit: false }) => message.without_credit(),
+        let (message, id) = match self.lanes[lane].waiting.remove(place) {
+            Some(Waiting::Short { message, has_credit: true }) => (message, None),
+            Some(Waiting::Short { message, has_credit: false }) => (message.without_credit(), None),
             Some(Waiting::Long(id)) => {
                 let Some(at) = self.position(flow, id) else { return };
                 let arriving = self.arriving.swap_remove(at);
                 let (Some(head), Some(buffer)) = (arriving.head, arriving.buffer) else { return };
                 let words = head.head().map_or(0, |(head, ..)| usize::from(head.words));
-                io.notices.push(flow, Notice::of(NoticeKind::Done, id));
                 self.counters.received += 1;
                 let whole = head.whole(buffer, words, PAYLOAD_AT - words * WORD_BYTES);
-                if arriving.is_released { whole.without_credit() } else { whole }
+                (if arriving.is_released { whole.without_credit() } else { whole }, Some(id))
             }
             None => return,
         };
         self.lanes[lane].ready += 1;
-        self.ready.push_back((endpoint, message));
+        self.ready.push_back(Ready { endpoint, message, id });
     }
 
     /// Give memory to messages that wait for it, as far as there is any. One whose sender has stopped loses its own.
@@ -580,13 +590,8 @@ impl LongMessages {
     }
 
     /// End the lanes of connections that have ended, for which `is_over` is true. Incomplete messages are dropped, and those
-    /// behind become ready. Returns the numbers of the dropped ones.
-    pub(super) fn end(
-        &mut self,
-        io: &mut Io<'_>,
-        is_over: impl Fn(&Core<Frame>, EndpointId, FlowId) -> bool,
-    ) -> Vec<MessageNumber> {
-        let mut dropped = vec![];
+    /// behind become ready.
+    pub(super) fn end(&mut self, io: &mut Io<'_>, is_over: impl Fn(&Core<Frame>, EndpointId, FlowId) -> bool) {
         let ends = |arriving: &Arriving, core: &Core<Frame>| {
             !arriving.is_whole() && is_over(core, arriving.endpoint, arriving.flow)
         };
@@ -595,40 +600,36 @@ impl LongMessages {
             let flow = arriving.flow;
             if let Some(head) = &arriving.head {
                 decline(io.core, head);
-                dropped.push(head.number());
             }
             for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow) {
                 lane.waiting.retain(|waiting| !matches!(waiting, Waiting::Long(id) if *id == arriving.id));
             }
             self.dropped_early.retain(|other| *other != flow);
             self.advance(io, flow);
-        }
-        if !dropped.is_empty() {
             self.memory.trim();
         }
-        dropped
     }
 
-    /// Forget a closed endpoint. Returns the numbers of its messages that no handler got.
+    /// Forget a closed endpoint. Returns the numbers of its short messages that no handler got. The senders of long ones keep
+    /// them, and so know it.
     pub(super) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> Vec<MessageNumber> {
         let mut dropped = vec![];
-        let mut drop_one = |message: &Delivery<Frame>| {
+        for Ready { message, id, .. } in self.ready.iter().filter(|ready| ready.endpoint == endpoint) {
             decline(core, message);
-            dropped.push(message.number());
-        };
-        self.ready.iter().filter(|(of, _)| *of == endpoint).for_each(|(_, message)| drop_one(message));
-        self.ready.retain(|(of, _)| *of != endpoint);
-        for lane in self.lanes.iter().filter(|lane| lane.endpoint == endpoint) {
-            for waiting in &lane.waiting {
+            dropped.extend(id.is_none().then(|| message.number()));
+        }
+        self.ready.retain(|ready| ready.endpoint != endpoint);
+        for lane in self.lanes.extract_if(.., |lane| lane.endpoint == endpoint) {
+            for waiting in lane.waiting {
                 if let Waiting::Short { message, .. } = waiting {
-                    drop_one(message);
+                    decline(core, &message);
+                    dropped.push(message.number());
                 }
             }
         }
-        self.lanes.retain(|lane| lane.endpoint != endpoint);
         let its = self.arriving.iter().filter(|arriving| arriving.endpoint == endpoint);
         let its_flows: Vec<FlowId> = its.clone().map(|arriving| arriving.flow).collect();
-        its.filter_map(|arriving| arriving.head.as_ref()).for_each(drop_one);
+        its.filter_map(|arriving| arriving.head.as_ref()).for_each(|head| decline(core, head));
         let gone = |flow: FlowId| its_flows.contains(&flow);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         self.want_memory.retain(|(flow, _)| !gone(*flow));

@@ -268,7 +268,7 @@ impl Bulk {
     /// Whether a transfer of this endpoint has ended, or a long message is complete, and its handler has not run.
     pub(crate) fn has_news_of(&self, endpoint: EndpointId) -> bool {
         self.completions.iter().any(|completion| completion.endpoint == endpoint)
-            || self.long.ready.iter().any(|(of, _)| *of == endpoint)
+            || self.long.ready.iter().any(|ready| ready.endpoint == endpoint)
     }
 
     /// Whether a long message of this endpoint has returned.
@@ -294,7 +294,7 @@ impl Bulk {
 
     /// The next long message for this endpoint.
     pub(crate) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        let message = self.long.next_ready(endpoint);
+        let message = self.long.next_ready(endpoint, &mut self.notices);
         self.settle();
         message
     }
@@ -355,34 +355,23 @@ impl Bulk {
         !self.outgoing.iter().any(is_leaving)
     }
 
-    /// How many requests and replies on this connection, which has ended, will return although the peer had acknowledged their
-    /// heads: it cannot have had all of them.
-    pub(crate) fn count_incomplete(&self, flow: FlowId) -> [u32; 2] {
-        let mut count = [0; 2];
-        for outgoing in self.outgoing.iter().filter(|outgoing| outgoing.completion.flow == flow && !outgoing.is_sent) {
-            if let Source::Message(message) = &outgoing.source {
-                count[message.class.index()] += 1;
-            }
-        }
-        count
-    }
-
     /// Whether a message waits for memory, which no frame announces.
     pub(crate) fn wants_memory(&self) -> bool {
         self.long.wants_memory()
     }
 
-    /// This side closes the connection: its incomplete messages are dropped. Returns their numbers.
-    pub(crate) fn close(&mut self, core: &mut Core<Frame>, flow: FlowId) -> Vec<MessageNumber> {
-        let dropped = self.long.end(&mut messages::Io { core, notices: &mut self.notices }, |_, _, of| of == flow);
+    /// This side closes the connection: its incomplete messages are dropped.
+    pub(crate) fn close(&mut self, core: &mut Core<Frame>, flow: FlowId) {
+        self.long.end(&mut messages::Io { core, notices: &mut self.notices }, |_, _, of| of == flow);
         self.settle();
-        dropped
     }
 
     /// Forget a closed endpoint. Returns the memory that was lent to its transfers, which the caller drops while the node is not
     /// borrowed, and the numbers of messages that were taken from the core and that no handler got.
     #[must_use]
     pub(crate) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> (Vec<Source>, Vec<MessageNumber>) {
+        // Segments that were acknowledged count as deposited.
+        while self.take_in(core, endpoint, MAX_TRANSFERS) > 0 {}
         let dropped = self.long.forget(core, endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {

@@ -141,7 +141,8 @@ pub struct ConnectionEvent<'a, S> {
     /// The endpoint at the other side.
     pub peer: EndpointName,
     /// If the connection ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then dropped
-    /// without running a handler, because it left. They are the last ones of those that did not return.
+    /// without running a handler, because it left. They are the last ones of those that did not return. A message longer than a
+    /// frame always returns.
     pub unhandled: [u32; 2],
     /// The endpoint: handlers send through it.
     #[derive_where(skip)]

@@ -31,24 +31,23 @@ impl<B: Buffer> Core<B> {
     /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did not
     /// receive return as soon as it has answered.
     pub fn close(&mut self, id: FlowId) {
-        self.close_without(id, &[]);
-    }
-
-    /// From above: as [`close`](Self::close), if no handler got or will get these messages, which were delivered.
-    pub fn close_without(&mut self, id: FlowId, dropped: &[MessageNumber]) {
         self.flows.forget_ended(id);
-        self.begin_close(id, &unhandled_of(UnhandledSeqs::new(), dropped), CloseCause::Closed);
+        self.begin_close(id, &UnhandledSeqs::new(), CloseCause::Closed);
     }
 
     /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
-    /// senders learn that no handler got them, nor the messages in `dropped`, which were delivered. Messages that the
-    /// endpoint had sent are not returned to it.
+    /// senders learn that no handler got them, nor the messages in `dropped`, which were delivered. Heads of long messages
+    /// count as received: the senders know themselves that these are not complete. Messages that the endpoint had sent are not
+    /// returned to it.
     pub fn close_endpoint(&mut self, endpoint: EndpointId, dropped: &[MessageNumber]) {
         if self.endpoints.get(endpoint).is_none_or(|found| !found.had_flows) {
             self.endpoints.remove(endpoint);
             return;
         }
-        let mut unhandled = unhandled_of(self.endpoints.remove(endpoint), dropped);
+        let mut unhandled = self.endpoints.remove(endpoint);
+        for &MessageNumber { flow, class, seq } in dropped {
+            unhandled.entry((flow.flow, class)).or_default().push(seq);
+        }
         for id in self.flows.filter(|record| record.endpoint == endpoint) {
             self.endpoints.drop_buffered(id.flow, &mut unhandled);
             self.begin_close(id, &unhandled, CloseCause::Closed);
@@ -206,13 +205,6 @@ impl From<CloseCause> for ReturnReason {
             CloseCause::Name => ReturnReason::NameTaken,
         }
     }
-}
-
-fn unhandled_of(mut unhandled: UnhandledSeqs, dropped: &[MessageNumber]) -> UnhandledSeqs {
-    for &MessageNumber { flow, class, seq } in dropped {
-        unhandled.entry((flow.flow, class)).or_default().push(seq);
-    }
-    unhandled
 }
 
 impl FlowRecord {

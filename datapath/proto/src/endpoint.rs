@@ -144,7 +144,7 @@ impl<B> Endpoints<B> {
         self.bulk_count -= endpoint.bulk.len();
         self.waiting_count -= endpoint.waiting();
         for mut queue in endpoint.take_queues() {
-            for message in queue.drain(..) {
+            for message in queue.drain(..).filter(|message| !message.is_head()) {
                 unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
             }
             self.keep_spare(queue);
@@ -287,8 +287,10 @@ impl<B> Endpoints<B> {
         }
         for class in Class::ALL {
             for seq in self.buffered_seqs(flow, class, Seq(0)) {
-                unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
-                self.take_buffered(flow, class, seq);
+                let dropped = self.take_buffered(flow, class, seq);
+                if dropped.is_some_and(|message| !message.is_head()) {
+                    unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
+                }
             }
         }
     }

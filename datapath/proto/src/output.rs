@@ -71,6 +71,14 @@ pub struct Delivery<B> {
     pub frame: B,
 }
 
+impl<B> Delivery<B> {
+    /// Whether this is the head of a long message.
+    #[inline]
+    pub fn is_head(&self) -> bool {
+        self.words as usize == HEAD_WORDS
+    }
+}
+
 impl<B: Buffer> Delivery<B> {
     /// A message of a coalesced frame whose body starts at `body_at`.
     #[inline(always)]
@@ -99,12 +107,6 @@ impl<B: Buffer> Delivery<B> {
             *word = bytes.try_into().map_or(0, u64::from_be_bytes);
         }
         Some((head, own, payload))
-    }
-
-    /// Whether this is the head of a long message.
-    #[inline]
-    pub fn is_head(&self) -> bool {
-        self.words as usize == HEAD_WORDS
     }
 
     /// The whole of the long message whose head this is. `frame` has its words, in network byte order, and its payload from
@@ -337,7 +339,7 @@ pub struct FlowEnd {
     /// Why.
     pub reason: ReturnReason,
     /// By class: how many messages of this side the peer had acknowledged although no handler got them. They are the last
-    /// ones of those that did not return.
+    /// ones of those that did not return. Heads of long messages do not count.
     pub unhandled: [u32; 2],
 }
 
