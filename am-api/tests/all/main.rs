@@ -46,6 +46,7 @@ mod returns;
 mod schedule;
 mod segment_key;
 mod simulated;
+mod statistics;
 mod sleepers;
 mod slow;
 mod stalled;
