@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs`
-//! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. All work is
-//! done in [`poll`](crate::Endpoint::poll).
+//! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. `lent.rs` is the
+//! way without segments, where the receiver can read the sender's memory; `messages.rs` puts long messages together. All work is done in [`poll`](crate::Endpoint::poll).
 
 mod extent;
 mod incoming;
