@@ -26,7 +26,7 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     endpoint.on_request(ADD, |sums: &mut std::collections::HashMap<_, _>, Request { message, token }| {
         let sum: &mut u64 = sums.entry(message.from()).or_default();
         *sum += message.word(1);
-        token.reply(ADD, &[message.word(0), *sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
+        token.answer(&[*sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
     });
     let mut sums = std::collections::HashMap::new();
     while !stop.load(SeqCst) {

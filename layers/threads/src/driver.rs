@@ -84,6 +84,8 @@ impl Driver {
         done += self.pump();
         done += self.endpoint.poll(&mut self.local);
         self.hand_over();
+        // What the handlers on this thread have posted.
+        done += self.take_posts();
         if self.pump() > 0 {
             self.endpoint.flush();
         }
@@ -183,6 +185,8 @@ impl Driver {
             // No thread will take these. Dropping a request declines its reply.
             local.arrived.clear();
             local.inbox.clear();
+        } else if local.inbox.handlers.are_on_driver {
+            local.arrived.drain(..).for_each(|item| local.inbox.run(&local.shared, item));
         } else if !local.arrived.is_empty() {
             local.inbox.append(&mut local.arrived);
         }

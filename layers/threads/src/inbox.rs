@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage};
 
+use crate::shared::{Shared, weight};
 use crate::words::Words;
 use crate::{CallError, Peer, SendToken};
 
@@ -42,6 +43,7 @@ pub struct Handlers {
     pub(crate) replies: Vec<(HandlerId, OnMessage)>,
     pub(crate) returned: Option<OnReturned>,
     pub(crate) connection: Option<OnConnection>,
+    pub(crate) are_on_driver: bool,
 }
 
 impl Handlers {
@@ -73,6 +75,16 @@ impl Handlers {
     /// Run this when a connection of this endpoint opens, fails or ends.
     pub fn on_connection(mut self, run: impl Fn(SharedConnectionEvent) + Send + Sync + 'static) -> Handlers {
         self.connection = Some(Box::new(run));
+        self
+    }
+
+    /// Run all these handlers on the node's thread, in the driver's [`poll`](crate::Driver::poll), instead of on threads that
+    /// [`poll`](crate::SharedEndpoint::poll) or [`wait`](crate::SharedEndpoint::wait). A message needs no other thread then, and no two handlers
+    /// run at the same time. While one runs, nothing is received. So a handler that takes long hands its request, with its token, to
+    /// another thread or to a task (`examples/awaits.rs`). On this thread, waits for calls fail with
+    /// [`OnNodeThread`](CallError::OnNodeThread).
+    pub fn on_driver(mut self) -> Handlers {
+        self.are_on_driver = true;
         self
     }
 
@@ -254,6 +266,14 @@ impl Inbox {
         let waiting = queue.waiting;
         drop(queue);
         (0..count.min(waiting)).for_each(|_| self.arrived.notify_one());
+    }
+
+    /// Run the handler of this item.
+    pub(crate) fn run(&self, shared: &Shared, item: Item) {
+        if let Item::Returned(returned) = &item {
+            shared.leave_queue(weight(&returned.payload));
+        }
+        self.handlers.run(item);
     }
 
     /// The oldest item, if there is one.

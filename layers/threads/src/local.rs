@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, Outcome,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, Outcome,
     ReturnReason, Returned,
 };
 use slotmap::DefaultKey;
 
 use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
-use crate::shared::{Phase, Shared, weight};
+use crate::shared::{AnswerHead, Phase, Shared, weight};
 use crate::words::Words;
 use crate::{CallError, Peer, Tokens};
 
@@ -42,7 +42,7 @@ impl Local {
 
     /// The peer of a connection. If no handle knows it yet, because the peer has connected, make a new one.
     pub(crate) fn peer_of(&mut self, connection: Connection) -> Peer {
-        *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(())))
+        *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(None)))
     }
 
     fn keep(&mut self, message: &Message<'_, Local>) -> SharedMessage {
@@ -73,16 +73,15 @@ impl Local {
 
     fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
         let &ConnectionEvent { change, connection, peer: name, .. } = event;
-        self.note_connection(connection, change, name);
-        if matches!(change, ConnectionChange::Failed(_) | ConnectionChange::Ended(_)) {
-            self.ended.push((connection, change));
-        }
-    }
-
-    fn note_connection(&mut self, connection: Connection, change: ConnectionChange, name: EndpointName) {
         let peer = self.peer_of(connection);
+        if let Some(known) = self.shared.lock().peers.get_mut(peer.0) {
+            *known = event.endpoint.describe(connection);
+        }
         if self.inbox.handlers.connection.is_some() {
             self.arrived.push(Item::Connection(SharedConnectionEvent { peer, change, name }));
+        }
+        if matches!(change, ConnectionChange::Failed(_) | ConnectionChange::Ended(_)) {
+            self.ended.push((connection, change));
         }
     }
 
@@ -110,6 +109,7 @@ impl Local {
     fn on_answer(&mut self, key: DefaultKey, answer: &Message<'_, Local>) {
         // The first word is the call's id.
         let words = Words::new(answer.words().get(1..).unwrap_or_default()).unwrap_or_default();
+        let from = answer.endpoint().incarnation(answer.from());
         let mut state = self.shared.lock();
         if let Some(slot) = state.calls.get_mut(key)
             && matches!(slot.phase, Phase::Waiting)
@@ -117,7 +117,7 @@ impl Local {
             slot.payload.clear();
             slot.payload.extend_from_slice(answer.payload());
         }
-        let waker = state.finish(key, Ok(words));
+        let waker = state.finish(key, Ok(AnswerHead { words, from }));
         drop(state);
         self.wakers.extend(waker);
     }

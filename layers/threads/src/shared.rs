@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, NodeWaker};
+use am_api::{Description, HandlerId, Incarnation, NodeWaker};
 use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
@@ -52,8 +52,8 @@ pub(crate) struct State {
     /// The number of requests that were not sent yet, and of returned messages that no thread has taken, by [`weight`].
     pub(crate) queued: usize,
     pub(crate) calls: SlotMap<DefaultKey, CallSlot>,
-    /// The keys of peers. The driver has the rest of their state.
-    pub(crate) peers: SlotMap<DefaultKey, ()>,
+    /// The peers, and what is known of their open connections. The driver has the rest of their state.
+    pub(crate) peers: SlotMap<DefaultKey, Option<Description>>,
     /// Empty buffers, to be used again.
     pub(crate) spare: Vec<Vec<u8>>,
     /// The driver was dropped.
@@ -93,10 +93,17 @@ pub(crate) struct CallSlot {
     pub(crate) waker: Option<Waker>,
 }
 
+/// An answer without its payload.
+#[derive(Clone, Copy)]
+pub(crate) struct AnswerHead {
+    pub(crate) words: Words,
+    pub(crate) from: Option<Incarnation>,
+}
+
 pub(crate) enum Phase {
     Waiting,
-    /// The outcome. An answer's words are here, and its payload is in the slot.
-    Done(Result<Words, CallError>),
+    /// The outcome. An answer's payload is in the slot.
+    Done(Result<AnswerHead, CallError>),
     /// The call was dropped.
     Cancelled,
 }
@@ -162,7 +169,7 @@ impl State {
     }
 
     /// Set the outcome of a call, unless it has one already. Returns the waker of the task that waits for it.
-    pub(crate) fn finish(&mut self, key: DefaultKey, result: Result<Words, CallError>) -> Option<Waker> {
+    pub(crate) fn finish(&mut self, key: DefaultKey, result: Result<AnswerHead, CallError>) -> Option<Waker> {
         let slot = self.calls.get_mut(key)?;
         match slot.phase {
             Phase::Waiting => {

@@ -115,7 +115,7 @@ fn subscribed(count: usize, server: &mut Server, readers: &mut [&mut Reader]) {
 #[test]
 fn a_slow_subscriber_keeps_its_connection_and_holds_up_no_other() {
     const COUNT: u64 = 3000;
-    let on = "sim:9001";
+    let on = "sim:9001,nodes=24";
     let mut server = Server::new(on, 64);
     let mut fast: Vec<Reader> = (0..19).map(|at| reader(&format!("fast{at}"), on, &mut server)).collect();
     let mut slow = reader("slow", on, &mut server);
