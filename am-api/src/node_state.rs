@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
@@ -129,6 +130,10 @@ pub(crate) trait Payload {
     fn bytes(&self) -> usize;
     /// Copy it into the frame, to `place`, which has its length.
     fn put(&self, place: &mut [u8]);
+    /// The buffer that a long message may leave from, without a copy.
+    fn shared(&self) -> Option<Rc<[u8]>> {
+        None
+    }
 }
 
 impl Payload for [u8] {
@@ -140,6 +145,20 @@ impl Payload for [u8] {
     #[inline]
     fn put(&self, place: &mut [u8]) {
         place.copy_from_slice(self);
+    }
+}
+
+impl Payload for Rc<[u8]> {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(self);
+    }
+
+    fn shared(&self) -> Option<Rc<[u8]>> {
+        Some(self.clone())
     }
 }
 
@@ -268,7 +287,8 @@ impl NodeState {
         }
     }
 
-    /// Send the head of a message that is longer than a frame, and copy its payload, for the segments and for its return.
+    /// Send the head of a message that is longer than a frame, and copy its payload unless it is shared, for the segments and for its
+    /// return.
     #[cold]
     #[inline(never)]
     fn send_long<P: Payload + ?Sized>(
@@ -293,12 +313,17 @@ impl NodeState {
         if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
             return Err((RequestError::NoCredit, frame));
         }
-        let Some(mut whole) = self.bulk.message_frame(class, bytes) else {
+        let shared = payload.shared();
+        let copied = if shared.is_some() { 0 } else { bytes };
+        let Some(mut whole) = self.bulk.message_frame(class, copied) else {
             return Err((RequestError::QueueFull, frame));
         };
         let Some(place) = whole.space() else { return Err((RequestError::NoFrame, frame)) };
         put_words(&mut place[PAYLOAD_AT - words_bytes..PAYLOAD_AT], words);
-        payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
+        if shared.is_none() {
+            payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
+        }
+        let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole, shared };
         let id = self.bulk.next_message_id();
         let head = Head { id, total: bytes as u32, words: words.len() as u8 };
         let begun = bytes.min(max_body - start);
@@ -306,7 +331,7 @@ impl NodeState {
             to[..Head::BYTES].copy_from_slice(&head.to_bytes());
             to[Head::BYTES..start].fill(0);
             put_words(&mut to[Head::BYTES..start], words);
-            to[start..].copy_from_slice(&whole.bytes()[PAYLOAD_AT..PAYLOAD_AT + begun]);
+            to[start..].copy_from_slice(&message.payload()[..begun]);
         };
         let endpoint = self.engine.core().endpoint_of(flow);
         self.engine
@@ -314,7 +339,6 @@ impl NodeState {
             .send(flow, class, handler.0, HEAD_WORDS as u8, frame, start + begun, write)
             .map_err(|(error, frame)| (error.into(), frame))?;
         self.engine.send_early(&mut **self.transport);
-        let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole };
         self.bulk.send_message(endpoint, id, begun, message);
         Ok(())
     }

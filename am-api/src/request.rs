@@ -1,6 +1,7 @@
 //! Requests: step 1 of a message's path.
 
 use std::io::IoSlice;
+use std::rc::Rc;
 
 use am_wire::Class;
 
@@ -50,6 +51,21 @@ impl<S> Endpoint<S> {
         handler: HandlerId,
         words: &[u64],
         payload: &[IoSlice<'_>],
+    ) -> Result<(), RequestError> {
+        self.request_with(to, handler, words, payload)
+    }
+
+    /// As [`try_request`](Endpoint::try_request), with a payload that several messages share. One that does not fit a frame is not copied: it
+    /// leaves from this buffer, and counts as no memory of the [node](crate::Builder::message_memory).
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_request`].
+    pub fn try_request_shared(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &Rc<[u8]>,
     ) -> Result<(), RequestError> {
         self.request_with(to, handler, words, payload)
     }

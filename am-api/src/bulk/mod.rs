@@ -328,7 +328,7 @@ impl Bulk {
     /// A long message begins: its head, with the first `at` bytes, was sent.
     pub(crate) fn send_message(&mut self, endpoint: EndpointId, id: u32, at: usize, message: under_way::SentMessage) {
         let (kind, flow, region, result) = (TransferKind::Put, message.flow, am_wire::long::MESSAGE, Ok(()));
-        let length = message.payload_len() as u64;
+        let length = message.payload().len() as u64;
         self.counters.messages_sent += 1;
         let completion = Completion { kind, endpoint, flow, transfer: id, region, offset: 0, length, result };
         self.outgoing.push_back(under_way::OutgoingTransfer::message(completion, message, at as u64));
@@ -394,7 +394,7 @@ impl Bulk {
         let (completion, source) = (outgoing.completion, outgoing.source);
         match (source, result) {
             (Source::Message(message), Err(TransferError::Lost { reason, .. })) => {
-                let returned = Returned { reason, fate, message: message.into_delivery() };
+                let returned = Returned { reason, fate, message: message.into_delivery(&mut self.sending) };
                 self.returned.push_back((completion.endpoint, returned));
             }
             (Source::Message(message), _) => {
@@ -425,7 +425,7 @@ impl Bulk {
         self.settle();
         let fate = if outgoing.fate() == Fate::NotDelivered { Fate::NotDelivered } else { returned.fate };
         let Source::Message(message) = outgoing.source else { return None };
-        Some(Returned { fate, message: message.into_delivery(), ..returned })
+        Some(Returned { fate, message: message.into_delivery(&mut self.sending), ..returned })
     }
 
     /// Memory that was lent to a transfer that has ended. Its `Drop` may call the node, so the caller must drop it while the node

@@ -1,6 +1,6 @@
 //! Transfers under way: outgoing ones and arriving ones.
 
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 
 use am_proto::{Delivery, Fate, FlowId};
 use am_ring::Frame;
@@ -8,6 +8,7 @@ use am_wire::long::EAGER;
 use am_wire::{Buffer, Class, WORD_BYTES};
 
 use super::extent::{Extent, Key};
+use super::memory::MessageMemory;
 use super::messages::PAYLOAD_AT;
 use super::regions::Memory;
 use super::{Completion, TransferKind};
@@ -18,7 +19,7 @@ pub(crate) enum Source {
     Lent(Box<dyn AsRef<[u8]>>),
     /// A region of this side, which a peer gets.
     Region(Memory),
-    /// A long message. The frame has its words, and its payload from [`PAYLOAD_AT`] on.
+    /// A long message.
     Message(SentMessage),
 }
 
@@ -28,18 +29,28 @@ pub(crate) struct SentMessage {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: usize,
+    /// Its words, and from [`PAYLOAD_AT`] on its payload, unless that is shared.
     pub(crate) frame: Frame,
+    pub(crate) shared: Option<Rc<[u8]>>,
 }
 
 impl SentMessage {
-    /// Bytes of its payload.
-    pub(super) fn payload_len(&self) -> usize {
-        self.frame.bytes().len() - PAYLOAD_AT
+    /// Its payload.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.shared.as_deref().unwrap_or_else(|| &self.frame.bytes()[PAYLOAD_AT..])
     }
 
-    /// The message as a returned one.
-    pub(super) fn into_delivery(self) -> Delivery<Frame> {
-        let SentMessage { flow, class, handler, words, frame } = self;
+    /// The message as a returned one. A shared payload is copied into a frame of this memory; without memory it is left out.
+    pub(super) fn into_delivery(self, memory: &mut MessageMemory) -> Delivery<Frame> {
+        let SentMessage { flow, class, handler, words, mut frame, shared } = self;
+        if let Some(payload) = shared
+            && let Some(mut whole) = memory.take_beyond(PAYLOAD_AT + payload.len())
+            && let Some(place) = whole.space()
+        {
+            place[..PAYLOAD_AT].copy_from_slice(&frame.bytes()[..PAYLOAD_AT]);
+            place[PAYLOAD_AT..PAYLOAD_AT + payload.len()].copy_from_slice(&payload);
+            frame = whole;
+        }
         Delivery::returned(flow, class, handler, words, PAYLOAD_AT - words * WORD_BYTES, frame)
     }
 }
@@ -82,8 +93,7 @@ impl OutgoingTransfer {
     /// A long message whose head, with its first `at` bytes, was sent.
     pub(super) fn message(completion: Completion, message: SentMessage, at: u64) -> Self {
         let until = u64::from(EAGER).max(at).min(completion.length);
-        let from = PAYLOAD_AT as u64;
-        let transfer = OutgoingTransfer::new(completion, Source::Message(message), from);
+        let transfer = OutgoingTransfer::new(completion, Source::Message(message), 0);
         OutgoingTransfer { at, until, is_sent: at == completion.length, ..transfer }
     }
 
@@ -131,7 +141,7 @@ impl OutgoingTransfer {
         let at = (self.from + self.at) as usize;
         match &self.source {
             Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
-            Source::Message(message) => take(message.frame.bytes().get(at..).unwrap_or_default()),
+            Source::Message(message) => take(message.payload().get(at..).unwrap_or_default()),
             Source::Region(memory) => {
                 take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
             }

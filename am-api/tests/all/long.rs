@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::{Side, connect, nodes, plain, until};
@@ -212,6 +213,32 @@ fn no_handler_returns_the_whole_message() {
     let all = send((&mut alpha, &mut beta), to, &[100_000, 5], 1);
     until(&mut alpha, &mut beta, "the connection lives", |alpha, _| alpha.state.answered.len() == 2);
     assert_eq!(beta.state.asked, all);
+}
+
+/// One buffer for several connections: nothing is copied, so the node's memory is no limit. What returns is whole.
+#[test]
+fn a_shared_payload_leaves_from_its_buffer() {
+    let (mut alpha, mut beta) = nodes(plain("alpha").message_memory(64 << 10), plain("beta"));
+    listen(&mut alpha);
+    listen(&mut beta);
+    let to = [(); 4].map(|()| connect(&mut alpha, &mut beta));
+    let payload: Rc<[u8]> = pattern(MOST, 6).into();
+    for to in to {
+        alpha.endpoint.try_request_shared(to, ECHO, &[6, 1], &payload).expect("no memory is needed");
+    }
+    assert_eq!(Rc::strong_count(&payload), 5);
+    until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.answered.len() == 4);
+    assert_eq!(beta.state.asked, [(); 4].map(|()| (vec![6, 1], MOST)));
+    until(&mut alpha, &mut beta, "released", |_, _| Rc::strong_count(&payload) == 1);
+
+    alpha.endpoint.try_request_shared(to[0], HandlerId(77), &[6, 1, 2, 3], &payload).expect("room");
+    until(&mut alpha, &mut beta, "returned", |alpha, _| !alpha.state.returned.is_empty());
+    assert_eq!(alpha.state.returned, [(6, MOST, ReturnReason::NoHandler, Fate::NotDelivered)]);
+    // A short one is copied into its frame.
+    let short: Rc<[u8]> = pattern(10, 9).into();
+    alpha.endpoint.try_request_shared(to[0], ECHO, &[9], &short).expect("room");
+    assert_eq!(Rc::strong_count(&short), 1);
+    until(&mut alpha, &mut beta, "back", |alpha, _| alpha.state.answered.len() == 5);
 }
 
 /// Without order, what is short does not wait for what is long.

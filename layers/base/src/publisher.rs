@@ -311,7 +311,7 @@ impl State {
         {
             let [first, second] = message.words;
             let words = [record.missed, message.key, first, second];
-            match endpoint.try_request(to, *handler, &words[..2 + message.count], &message.payload) {
+            match endpoint.try_request_shared(to, *handler, &words[..2 + message.count], &message.payload) {
                 Ok(()) => (record.sent, counters.sent) = (record.sent + 1, counters.sent + 1),
                 Err(error) if error.is_temporary() => return true,
                 Err(RequestError::TooLarge { .. }) => {

@@ -81,20 +81,25 @@ impl Call {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub fn wait(mut self) -> Result<Answer, CallError> {
+    pub fn wait(self) -> Result<Answer, CallError> {
         if self.shared.is_own_thread() {
             return Err(CallError::OnNodeThread);
         }
-        PARKED.with(|waker| {
-            let mut cx = Context::from_waker(waker);
-            loop {
-                match Pin::new(&mut self).poll(&mut cx) {
-                    Poll::Ready(result) => return result,
-                    Poll::Pending => thread::park(),
-                }
-            }
-        })
+        block_on(self)
     }
+}
+
+/// Wait for this future on a thread without an executor.
+pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    PARKED.with(|waker| {
+        let mut cx = Context::from_waker(waker);
+        loop {
+            match Pin::new(&mut future).poll(&mut cx) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
+        }
+    })
 }
 
 thread_local!(static PARKED: Waker = Arc::new(Unpark(thread::current())).into());

@@ -113,7 +113,11 @@ impl Driver {
     /// Whether a message waits to be sent, a call waits for its outcome, or a token waits for its reply.
     fn is_busy(&self) -> bool {
         let state = self.local.shared.lock();
-        !state.posts.is_empty() || !self.peers.is_idle() || !self.local.calls.is_empty() || self.local.tokens.is_held()
+        !state.posts.is_empty()
+            || !self.peers.is_idle()
+            || !self.local.calls.is_empty()
+            || !self.local.under_way.is_idle()
+            || self.local.tokens.is_held()
     }
 
     /// The node's descriptor, for [`Driver::poll_ready`]: see [`Endpoint::descriptor`].
@@ -151,7 +155,7 @@ impl Driver {
     fn take_posts(&mut self) -> usize {
         let Driver { endpoint, local, peers, posts, .. } = self;
         mem::swap(&mut local.shared.lock().posts, posts);
-        let count = posts.len();
+        let (count, mut has_cancelled) = (posts.len(), false);
         for post in posts.drain(..) {
             match post {
                 Post::Connect { peer, link, reconnect } => peers.add(peer, link, reconnect, endpoint, local),
@@ -159,9 +163,16 @@ impl Driver {
                 Post::Request(peer, body) => peers.push_request(peer, body, local),
                 Post::Call(key, peer) => peers.push_call(peer, key, local),
                 Post::Reply(key, body) => reply(local, key, body),
+                Post::Transfer(peer, task) => peers.push_transfer(peer, task, local),
+                Post::Region(post) => local.under_way.on_post(endpoint, post),
+                Post::Cancel => has_cancelled = true,
                 // Without the token the reply is declined.
                 Post::Decline(key) => drop(local.tokens.take(key)),
             }
+        }
+        if has_cancelled {
+            local.under_way.cancel_dropped(endpoint);
+            peers.drop_cancelled(local);
         }
         count
     }
@@ -181,6 +192,7 @@ impl Driver {
         for (key, peer, error) in mem::take(&mut local.unhandled) {
             peers.send_again(peer, key, error, local);
         }
+        local.under_way.settle();
         if handles.strong_count() == 0 {
             // No thread will take these. Dropping a request declines its reply.
             local.arrived.clear();

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage};
+use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage, RegionId, TransferError, TransferKind};
 
 use crate::shared::{Shared, weight};
 use crate::words::Words;
@@ -16,6 +16,7 @@ use crate::{CallError, Peer, SendToken};
 type OnRequest = Box<dyn Fn(SharedRequest) + Send + Sync>;
 type OnMessage = Box<dyn Fn(SharedMessage) + Send + Sync>;
 type OnReturned = Box<dyn Fn(SharedReturned) + Send + Sync>;
+type OnTransfer = Box<dyn Fn(SharedTransferEvent) + Send + Sync>;
 type OnConnection = Box<dyn Fn(SharedConnectionEvent) + Send + Sync>;
 
 /// The handlers of a shared endpoint. Several threads may run one handler at the same time, so state that a handler changes needs a lock or
@@ -43,6 +44,7 @@ pub struct Handlers {
     pub(crate) replies: Vec<(HandlerId, OnMessage)>,
     pub(crate) returned: Option<OnReturned>,
     pub(crate) connection: Option<OnConnection>,
+    pub(crate) transfer: Option<OnTransfer>,
     pub(crate) are_on_driver: bool,
 }
 
@@ -75,6 +77,12 @@ impl Handlers {
     /// Run this when a connection of this endpoint opens, fails or ends.
     pub fn on_connection(mut self, run: impl Fn(SharedConnectionEvent) + Send + Sync + 'static) -> Handlers {
         self.connection = Some(Box::new(run));
+        self
+    }
+
+    /// Run this when a peer's put into a region of this endpoint, or its get out of one, has ended.
+    pub fn on_transfer(mut self, run: impl Fn(SharedTransferEvent) + Send + Sync + 'static) -> Handlers {
+        self.transfer = Some(Box::new(run));
         self
     }
 
@@ -114,6 +122,11 @@ impl Handlers {
             }
             Item::Connection(event) => {
                 if let Some(run) = &self.connection {
+                    run(event);
+                }
+            }
+            Item::Transfer(event) => {
+                if let Some(run) = &self.transfer {
                     run(event);
                 }
             }
@@ -207,8 +220,28 @@ pub struct SharedConnectionEvent {
     pub name: EndpointName,
 }
 
+/// A peer's transfer into or out of a region of a shared endpoint has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedTransferEvent {
+    /// The peer.
+    pub peer: Peer,
+    /// [`Deposited`](TransferKind::Deposited) or [`Served`](TransferKind::Served).
+    pub kind: TransferKind,
+    /// The region.
+    pub region: RegionId,
+    /// The start of the transfer in the region.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// How it ended.
+    pub result: Result<(), TransferError>,
+    /// How many such events before this one were dropped, because no thread took them.
+    pub dropped: u64,
+}
+
 /// Something for a handler.
 pub(crate) enum Item {
+    Transfer(SharedTransferEvent),
     Request(SharedRequest),
     Reply(SharedMessage),
     Returned(SharedReturned),
@@ -222,7 +255,7 @@ pub(crate) struct Inbox {
     arrived: Condvar,
 }
 
-/// In a queue of this length, the events of a connection that opened and ended before a thread took them cancel each other.
+/// In a queue of this length, events of transfers are dropped, and the events of a connection that opened and ended before a thread took them cancel each other.
 const MAX_UNSEEN: usize = 4096;
 
 #[derive(Default)]
@@ -230,12 +263,21 @@ struct Queue {
     items: VecDeque<Item>,
     /// The number of waiting threads.
     waiting: usize,
+    /// Events of transfers that were dropped since the last one that was queued.
+    dropped_transfers: u64,
     is_closed: bool,
 }
 
 impl Queue {
     /// Queue an item. Credits bound the messages, but peers can connect and leave without limit, so their events are combined.
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, mut item: Item) {
+        if let Item::Transfer(event) = &mut item {
+            if self.items.len() >= MAX_UNSEEN {
+                self.dropped_transfers += 1;
+                return;
+            }
+            event.dropped = mem::take(&mut self.dropped_transfers);
+        }
         if self.items.len() >= MAX_UNSEEN
             && let Item::Connection(SharedConnectionEvent { peer, change: ConnectionChange::Ended(_), .. }) = &item
         {

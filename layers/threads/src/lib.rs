@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | a call from any thread, as a future or blocking | [`SharedEndpoint::call`], [`Call`] |
 //! | an endpoint that several threads send on, poll and wait on (AM-II's `AM_PAR`) | [`SharedEndpoint`], [`Handlers`] |
+//! | transfers from any thread, as futures or blocking | [`SharedEndpoint::put`], [`get`](SharedEndpoint::get), [`register`](SharedEndpoint::register) |
 //! | handlers that need no thread beside the node's | [`Handlers::on_driver`] |
 //! | a reply from any thread, also for a sequential endpoint | [`SendToken`], [`Tokens`] |
 //! | whether a peer was restarted between two calls | [`Answer::incarnation`], [`SharedEndpoint::incarnation`] |
@@ -91,12 +92,17 @@ mod peer;
 mod peers;
 mod shared;
 mod token;
+mod transfer;
+mod under_way;
 mod words;
 
 pub use call::{Answer, Call};
 pub use driver::{Driver, ShareError, share, share_with_tag};
 pub use error::CallError;
 pub use handle::SharedEndpoint;
-pub use inbox::{Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
+pub use inbox::{
+    Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent,
+};
 pub use peer::{Peer, Reconnect};
 pub use token::{SendToken, Tokens};
+pub use transfer::{SharedTransfer, SharedTransferError};

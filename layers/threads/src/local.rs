@@ -12,6 +12,7 @@ use slotmap::DefaultKey;
 
 use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
 use crate::shared::{AnswerHead, Phase, Shared, weight};
+use crate::under_way::UnderWay;
 use crate::words::Words;
 use crate::{CallError, Peer, Tokens};
 
@@ -28,6 +29,7 @@ pub(crate) struct Local {
     pub(crate) wakers: Vec<Waker>,
     /// Calls that returned and were certainly not handled.
     pub(crate) unhandled: Vec<(DefaultKey, Peer, CallError)>,
+    pub(crate) under_way: UnderWay,
     /// Connections that failed or ended.
     pub(crate) ended: Vec<(Connection, ConnectionChange)>,
 }
@@ -35,9 +37,9 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Local {
         let tokens = Tokens::new(shared.clone());
-        let (calls, peers) = Default::default();
+        let (calls, peers, under_way) = Default::default();
         let (arrived, wakers, unhandled, ended) = Default::default();
-        Local { shared, inbox, tokens, calls, peers, arrived, wakers, unhandled, ended }
+        Local { shared, inbox, tokens, calls, peers, under_way, arrived, wakers, unhandled, ended }
     }
 
     /// The peer of a connection. If no handle knows it yet, because the peer has connected, make a new one.
@@ -138,5 +140,6 @@ pub(crate) fn set_handlers(endpoint: &mut Endpoint<Local>, handlers: &Handlers) 
         });
     }
     endpoint.on_returned(|local, returned| local.on_returned(&returned));
+    endpoint.on_transfer(|local, transfer| local.on_transfer(&transfer));
     endpoint.on_connection(|local, event| local.on_connection(&event));
 }

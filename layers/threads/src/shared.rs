@@ -2,6 +2,8 @@
 //! thread has while it runs a handler.
 
 use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::ThreadId;
@@ -11,6 +13,7 @@ use am_api::{Description, HandlerId, Incarnation, NodeWaker};
 use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
+use crate::transfer::{RegionPost, Task};
 use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
@@ -41,6 +44,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Notified when requests leave the queue.
     pub(crate) room: Condvar,
+    /// The number of transfers without an outcome.
+    pub(crate) transfers: AtomicUsize,
     /// Handler ids of replies. Calls cannot use them.
     pub(crate) reply_handlers: Vec<HandlerId>,
 }
@@ -71,6 +76,10 @@ pub(crate) enum Post {
     Request(Peer, Body),
     Call(DefaultKey, Peer),
     Reply(DefaultKey, Body),
+    Transfer(Peer, Task),
+    Region(RegionPost),
+    /// The future of a transfer was dropped.
+    Cancel,
     /// A token was dropped.
     Decline(DefaultKey),
 }
@@ -112,7 +121,7 @@ impl Shared {
     pub(crate) fn new(waker: NodeWaker, reply_handlers: Vec<HandlerId>) -> Arc<Shared> {
         let (state, room) = Default::default();
         let thread = std::thread::current().id();
-        Arc::new(Shared { waker, thread, state, room, reply_handlers })
+        Arc::new(Shared { waker, thread, state, room, transfers: AtomicUsize::new(0), reply_handlers })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,6 +134,17 @@ impl Shared {
         state.posts.push_back(post);
         drop(state);
         self.waker.wake();
+    }
+
+    /// As [`post`](Shared::post). If the driver was dropped, the post is dropped, which ends its transfer.
+    pub(crate) fn post_or_drop(&self, post: Post) {
+        let state = self.lock();
+        if state.is_closed {
+            drop(state);
+            drop(post);
+        } else {
+            self.post(state, post);
+        }
     }
 
     /// A request was sent, or a returned message was taken: there is room for others.
@@ -142,11 +162,13 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        state.posts.clear();
+        let posts = mem::take(&mut state.posts);
         let mut wakers = Vec::new();
         let keys: Vec<_> = state.calls.keys().collect();
         keys.into_iter().for_each(|key| wakers.extend(state.finish(key, Err(CallError::NodeDropped))));
         drop(state);
+        // This wakes those that wait for transfers, which runs code of the program.
+        drop(posts);
         wakers.into_iter().for_each(Waker::wake);
         self.room.notify_all();
     }
