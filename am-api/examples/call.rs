@@ -38,7 +38,7 @@ fn serve(transport: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
 fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> Result<u64, Box<dyn Error>> {
     for _ in 0..ATTEMPTS {
         let mut state = None;
-        match endpoint.wait_open(&mut state, *to, DEADLINE) {
+        match endpoint.wait_open(&mut state, *to, DEADLINE).map_err(|error| error.why) {
             Ok(()) => {}
             Err(NotOpen::Connecting) => continue,
             Err(why) => {

@@ -227,7 +227,7 @@ pub use endpoint::{
     CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
 };
 pub use endpoint_set::EndpointSet;
-pub use errors::{NotOpen, Problem, RequestError};
+pub use errors::{NotOpen, NotReached, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};

@@ -227,9 +227,9 @@ pub struct SharedTransferEvent {
     pub peer: Peer,
     /// [`Deposited`](TransferKind::Deposited) or [`Served`](TransferKind::Served).
     pub kind: TransferKind,
-    /// The region.
+    /// The region that was written: one of this endpoint if it is [`Deposited`](TransferKind::Deposited), otherwise one of the peer.
     pub region: RegionId,
-    /// The start of the transfer in the region.
+    /// The start of the transfer in that region.
     pub offset: u64,
     /// Its length in bytes.
     pub length: u64,
