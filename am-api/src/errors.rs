@@ -167,9 +167,7 @@ fn advice_for(scheme: &str) -> Option<&'static str> {
 /// What to check if the peer did not answer. The transport is not known here.
 fn advice(why: ReturnReason) -> &'static str {
     match why {
-        ReturnReason::Unreachable => {
-            ": is its node running, on this network, under this name?"
-        }
+        ReturnReason::Unreachable => ": is its node running, on this network, under this name?",
         ReturnReason::NotPolling => ": its program computes, waits or is stopped; see `Builder::poll_patience`",
         ReturnReason::Tag => ": connect with the new one",
         ReturnReason::NameTaken => ": give one of the two another name (`Builder::unique_name`)",

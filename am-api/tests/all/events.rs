@@ -237,9 +237,8 @@ impl Waits {
                 let watched = UnixStream::from_std(stream).unwrap();
                 let forget =
                     || _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-                let events = poll_fn(|cx| {
-                    endpoint.poll_ready(cx, |cx| watched.poll_read_ready(cx).map_ok(|()| forget()))
-                });
+                let events =
+                    poll_fn(|cx| endpoint.poll_ready(cx, |cx| watched.poll_read_ready(cx).map_ok(|()| forget())));
                 tokio::time::timeout(LONG, events).await.expect("an event in time").unwrap()
             }),
         }

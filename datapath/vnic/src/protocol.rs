@@ -255,7 +255,8 @@ mod tests {
         for secret in [None, Some(secret)] {
             for max_frame in [None, Some(1514)] {
                 let can_use_queue = secret.is_some();
-                let (version, ethertype, name) = (VERSION, EtherType::DEFAULT, Name::new("alpha").filter(|_| can_use_queue));
+                let (version, ethertype, name) =
+                    (VERSION, EtherType::DEFAULT, Name::new("alpha").filter(|_| can_use_queue));
                 let hello = Hello { version, max_frame, ethertype, secret, can_use_queue, name };
                 assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
             }

@@ -100,9 +100,7 @@ pub use call::{Answer, Call};
 pub use driver::{Driver, ShareError, share, share_with_tag};
 pub use error::CallError;
 pub use handle::SharedEndpoint;
-pub use inbox::{
-    Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent,
-};
+pub use inbox::{Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent};
 pub use peer::{Peer, Reconnect};
 pub use token::{SendToken, Tokens};
 pub use transfer::{SharedTransfer, SharedTransferError};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, Outcome,
-    ReturnReason, Returned,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, Outcome, ReturnReason, Returned,
 };
 use slotmap::DefaultKey;
 

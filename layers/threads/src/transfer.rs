@@ -162,12 +162,7 @@ impl AsRef<[u8]> for Data {
 /// A transfer to begin.
 pub(crate) enum Task {
     Put { region: RegionId, offset: u64, data: Data, finish: Finish<()> },
-    Get {
-        region: RegionId,
-        offset: u64,
-        memory: Result<Box<[u8]>, SharedTransferError>,
-        finish: Finish<Box<[u8]>>,
-    },
+    Get { region: RegionId, offset: u64, memory: Result<Box<[u8]>, SharedTransferError>, finish: Finish<Box<[u8]>> },
 }
 
 impl Task {

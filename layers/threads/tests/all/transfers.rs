@@ -16,7 +16,8 @@ fn bytes(seed: u8) -> Vec<u8> {
 
 #[test]
 fn four_threads_put_and_get() {
-    for on in ["sim:401".to_owned(), "sim:402,loss=0.01".to_owned(), format!("shm:am-transfers-{}", std::process::id())] {
+    for on in ["sim:401".to_owned(), "sim:402,loss=0.01".to_owned(), format!("shm:am-transfers-{}", std::process::id())]
+    {
         let (events, ended) = channel();
         let handlers = squares().on_driver().on_transfer(move |event| _ = events.send(event));
         let (server, beta) = start("beta", &on, handlers);
