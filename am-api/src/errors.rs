@@ -121,7 +121,7 @@ pub struct NotReached {
     /// The nodes from which this node has heard, without those that it knows from the static table only.
     pub seen: Vec<Name>,
     /// What keeps this node from working as it should: see [`Node::health`](crate::Node::health).
-    pub problem: Option<Problem>,
+    pub problem: Option<Box<Problem>>,
 }
 
 am_transport::debug_as_display!(NotReached);

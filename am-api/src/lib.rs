@@ -223,16 +223,14 @@ pub use bulk::{
 };
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
-pub use endpoint::{
-    CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
-};
+pub use endpoint::{CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer};
 pub use endpoint_set::EndpointSet;
 pub use errors::{NotOpen, NotReached, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
-pub use names::{Connection, EndpointName, HandlerId, InvalidName, tag_of};
+pub use names::{CallId, Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};

@@ -19,11 +19,7 @@ use am_wire::MAX_WORDS;
 use derive_where::derive_where;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
-use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
-
-/// A call of this endpoint: what [`Endpoint::try_call`] returned, and the first word of its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallId(pub u64);
+use crate::{CallId, Connection, Endpoint, HandlerId, Message, RequestError, Returned};
 
 /// The outcome of a call. [`Endpoint::on_outcome`]'s handler gets one for each call.
 #[derive_where(Debug)]

@@ -15,7 +15,7 @@ use am_transport::Transport;
 use am_wire::Class;
 use am_wire::control::Name;
 
-pub use call::{CallError, CallId, Outcome};
+pub use call::{CallError, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};

@@ -5,14 +5,14 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use am_api::{HandlerId, Incarnation, RequestError};
 use slotmap::DefaultKey;
 
 use crate::error::MAX_CALLS;
+use crate::park::block_on;
 use crate::shared::{AnswerHead, CallSlot, Phase, Post, Shared, after};
 use crate::words::Words;
 use crate::{CallError, Peer, SharedEndpoint};
@@ -86,34 +86,6 @@ impl Call {
             return Err(CallError::OnNodeThread);
         }
         block_on(self)
-    }
-}
-
-/// Wait for this future on a thread without an executor.
-pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    PARKED.with(|waker| {
-        let mut cx = Context::from_waker(waker);
-        loop {
-            match Pin::new(&mut future).poll(&mut cx) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => thread::park(),
-            }
-        }
-    })
-}
-
-thread_local!(static PARKED: Waker = Arc::new(Unpark(thread::current())).into());
-
-/// Ends the wait of a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
     }
 }
 

@@ -6,10 +6,13 @@ use std::task::Waker;
 
 use am_api::{
     CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, Outcome, ReturnReason, Returned,
+    Transfer, TransferKind,
 };
 use slotmap::DefaultKey;
 
-use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
+use crate::inbox::{
+    Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent,
+};
 use crate::shared::{AnswerHead, Phase, Shared, weight};
 use crate::under_way::UnderWay;
 use crate::words::Words;
@@ -72,12 +75,27 @@ impl Local {
         }
     }
 
+    /// A transfer of this side or of a peer has ended.
+    fn on_transfer(&mut self, transfer: &Transfer<'_, Local>) {
+        let &Transfer { kind, id, connection, region, offset, length, result, .. } = transfer;
+        match kind {
+            TransferKind::Put | TransferKind::Get => self.under_way.end((connection, id), result),
+            TransferKind::Deposited | TransferKind::Served if self.inbox.handlers.transfer.is_some() => {
+                let peer = self.peer_of(connection);
+                let event = SharedTransferEvent { peer, kind, region, offset, length, result, dropped: 0 };
+                self.arrived.push(Item::Transfer(event));
+            }
+            TransferKind::Deposited | TransferKind::Served => {}
+        }
+    }
+
     fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
         let &ConnectionEvent { change, connection, peer: name, .. } = event;
         let peer = self.peer_of(connection);
-        if let Some(known) = self.shared.lock().peers.get_mut(peer.0) {
-            *known = event.endpoint.describe(connection);
-        }
+        let how = event.endpoint.describe(connection);
+        let mut state = self.shared.lock();
+        state.peers.get_mut(peer.0).into_iter().for_each(|known| known.clone_from(&how));
+        drop(state);
         if self.inbox.handlers.connection.is_some() {
             self.arrived.push(Item::Connection(SharedConnectionEvent { peer, change, name }));
         }

@@ -10,8 +10,8 @@ use slotmap::{DefaultKey, SecondaryMap};
 
 use crate::inbox::SharedReturned;
 use crate::local::Local;
+use crate::outcome::Task;
 use crate::shared::{Body, CallSlot, Phase, after, weight};
-use crate::transfer::Task;
 use crate::{CallError, Peer, Reconnect};
 
 /// The time until the next deadline, if there is none.

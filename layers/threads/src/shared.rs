@@ -13,7 +13,7 @@ use am_api::{Description, HandlerId, Incarnation, NodeWaker};
 use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
-use crate::transfer::{RegionPost, Task};
+use crate::outcome::{RegionPost, Task};
 use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     /// Notified when requests leave the queue.
     pub(crate) room: Condvar,
     /// The number of transfers without an outcome.
-    pub(crate) transfers: AtomicUsize,
+    pub(crate) transfers: Arc<AtomicUsize>,
     /// Handler ids of replies. Calls cannot use them.
     pub(crate) reply_handlers: Vec<HandlerId>,
 }
@@ -121,7 +121,7 @@ impl Shared {
     pub(crate) fn new(waker: NodeWaker, reply_handlers: Vec<HandlerId>) -> Arc<Shared> {
         let (state, room) = Default::default();
         let thread = std::thread::current().id();
-        Arc::new(Shared { waker, thread, state, room, transfers: AtomicUsize::new(0), reply_handlers })
+        Arc::new(Shared { waker, thread, state, room, transfers: Arc::default(), reply_handlers })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,32 +8,17 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Poll};
 
 use am_api::{RegionId, Rights, TransferError};
 
-use crate::call::block_on;
 use crate::error::MAX_CALLS;
+use crate::outcome::{Data, Finish, RegionPost, SharedTransferError, Slot, Task, outcome};
+use crate::park::block_on;
 use crate::shared::{Post, Shared};
 use crate::{CallError, Peer, SharedEndpoint};
-
-/// Why a transfer, or the registration of memory, has failed.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SharedTransferError {
-    /// It did not begin.
-    #[error(transparent)]
-    NotBegun(#[from] CallError),
-    /// It began, or would never be possible.
-    #[error(transparent)]
-    Failed(#[from] TransferError),
-    /// There is no memory for what it would get.
-    #[error("no memory for {0} bytes; get less at a time")]
-    NoMemory(u64),
-}
-
-am_api::debug_as_display!(SharedTransferError);
 
 /// The future of a transfer's outcome. Any executor can poll it, and a thread without one can [`wait`](SharedTransfer::wait). The transfer goes
 /// on without being polled. Dropping the future cancels it; the peer may have got a part.
@@ -43,64 +28,9 @@ pub struct SharedTransfer<T> {
     slot: Arc<Slot<T>>,
 }
 
-/// Where a thread finds an outcome.
-struct Slot<T> {
-    state: Mutex<SlotState<T>>,
-    is_dropped: AtomicBool,
-}
-
-struct SlotState<T> {
-    outcome: Option<Result<T, SharedTransferError>>,
-    waker: Option<Waker>,
-    is_over: bool,
-}
-
-impl<T> Slot<T> {
-    fn lock(&self) -> MutexGuard<'_, SlotState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The driver's half. If it is dropped without an outcome, the outcome is that the driver was dropped.
-pub(crate) struct Finish<T> {
-    shared: Arc<Shared>,
-    slot: Arc<Slot<T>>,
-}
-
-impl<T> Finish<T> {
-    pub(crate) fn finish(self, outcome: Result<T, SharedTransferError>) {
-        self.set(outcome);
-    }
-
-    /// Whether no thread waits for the outcome.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.slot.is_dropped.load(SeqCst)
-    }
-
-    fn set(&self, outcome: Result<T, SharedTransferError>) {
-        let mut state = self.slot.lock();
-        if !state.is_over {
-            (state.outcome, state.is_over) = (Some(outcome), true);
-        }
-        let waker = state.waker.take();
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl<T> Drop for Finish<T> {
-    fn drop(&mut self) {
-        self.shared.transfers.fetch_sub(1, SeqCst);
-        self.set(Err(CallError::NodeDropped.into()));
-    }
-}
-
 /// Post this for the driver, or fail: too many transfers have no outcome yet.
 fn post<T>(shared: &Arc<Shared>, with: impl FnOnce(Finish<T>) -> Post) -> SharedTransfer<T> {
-    let state = Mutex::new(SlotState { outcome: None, waker: None, is_over: false });
-    let slot = Arc::new(Slot { state, is_dropped: AtomicBool::new(false) });
-    let (finish, before) =
-        (Finish { shared: shared.clone(), slot: slot.clone() }, shared.transfers.fetch_add(1, SeqCst));
+    let (finish, slot, before) = outcome(&shared.transfers);
     if before < MAX_CALLS {
         shared.post_or_drop(with(finish));
     } else {
@@ -148,43 +78,6 @@ impl<T> fmt::Debug for SharedTransfer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedTransfer").finish_non_exhaustive()
     }
-}
-
-/// What a put sends.
-pub(crate) struct Data(Box<dyn AsRef<[u8]> + Send>);
-
-impl AsRef<[u8]> for Data {
-    fn as_ref(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-}
-
-/// A transfer to begin.
-pub(crate) enum Task {
-    Put { region: RegionId, offset: u64, data: Data, finish: Finish<()> },
-    Get { region: RegionId, offset: u64, memory: Result<Box<[u8]>, SharedTransferError>, finish: Finish<Box<[u8]>> },
-}
-
-impl Task {
-    pub(crate) fn is_cancelled(&self) -> bool {
-        match self {
-            Task::Put { finish, .. } => finish.is_cancelled(),
-            Task::Get { finish, .. } => finish.is_cancelled(),
-        }
-    }
-
-    pub(crate) fn fail(self, why: SharedTransferError) {
-        match self {
-            Task::Put { finish, .. } => finish.finish(Err(why)),
-            Task::Get { finish, .. } => finish.finish(Err(why)),
-        }
-    }
-}
-
-/// A region to register, or whose memory is wanted back.
-pub(crate) enum RegionPost {
-    Register { memory: Box<[u8]>, rights: Rights, finish: Finish<RegionId> },
-    End { region: RegionId, finish: Finish<Box<[u8]>> },
 }
 
 impl SharedEndpoint {

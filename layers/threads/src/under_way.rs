@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use am_api::{Connection, Endpoint, Region, RegionId, Rights, Transfer, TransferError, TransferId, TransferKind};
+use am_api::{Connection, Endpoint, Region, RegionId, Rights, TransferError, TransferId};
 
-use crate::inbox::{Item, SharedTransferEvent};
-use crate::local::Local;
-use crate::transfer::{Finish, RegionPost, Task};
+use crate::outcome::{Finish, RegionPost, Task};
 
 /// Transfers of this side that have begun, and the regions of its threads.
 #[derive(Default)]
@@ -76,6 +74,15 @@ impl UnderWay {
         }
     }
 
+    /// A transfer of this side has ended.
+    pub(crate) fn end(&mut self, transfer: (Connection, TransferId), result: Result<(), TransferError>) {
+        match self.transfers.remove(&transfer) {
+            Some(Begun::Put(finish)) => finish.finish(result.map_err(Into::into)),
+            Some(Begun::Get(into, finish)) => self.over.push((into, finish, result)),
+            None => {}
+        }
+    }
+
     /// After a poll: give memory to the threads that wait for it.
     pub(crate) fn settle(&mut self) {
         for (region, finish, result) in self.over.drain(..) {
@@ -90,26 +97,6 @@ impl UnderWay {
                 Ok(memory) => finish.finish(Ok(memory)),
                 Err((_, region)) => self.ending.push((region, finish)),
             }
-        }
-    }
-}
-
-impl Local {
-    /// A transfer of this side or of a peer has ended.
-    pub(crate) fn on_transfer(&mut self, transfer: &Transfer<'_, Local>) {
-        let &Transfer { kind, id, connection, region, offset, length, result, .. } = transfer;
-        match kind {
-            TransferKind::Put | TransferKind::Get => match self.under_way.transfers.remove(&(connection, id)) {
-                Some(Begun::Put(finish)) => finish.finish(result.map_err(Into::into)),
-                Some(Begun::Get(into, finish)) => self.under_way.over.push((into, finish, result)),
-                None => {}
-            },
-            TransferKind::Deposited | TransferKind::Served if self.inbox.handlers.transfer.is_some() => {
-                let peer = self.peer_of(connection);
-                let event = SharedTransferEvent { peer, kind, region, offset, length, result, dropped: 0 };
-                self.arrived.push(Item::Transfer(event));
-            }
-            TransferKind::Deposited | TransferKind::Served => {}
         }
     }
 }
