@@ -32,7 +32,12 @@ impl NodeState {
     pub(crate) fn not_reached(&mut self, why: NotOpen) -> NotReached {
         let peers = self.engine.core().peers();
         let seen = peers.filter(|peer| peer.incarnation != Incarnation(0)).map(|peer| peer.name).collect();
-        NotReached { why, transport: self.transport.caps().name.clone(), seen, problem: self.health().err().map(Box::new) }
+        NotReached {
+            why,
+            transport: self.transport.caps().name.clone(),
+            seen,
+            problem: self.health().err().map(Box::new),
+        }
     }
 
     /// Two nodes with the same name, and their addresses.

@@ -41,8 +41,8 @@ fn start(name: &'static str, on: &str, handlers: Handlers) -> Result<(SharedEndp
 /// Runs on whichever thread is free. A call's first word is its id.
 fn is_prime(request: SharedRequest) {
     let number = request.message.word(1);
-    let is_prime =
-        number > 1 && (2..number).take_while(|factor| factor * factor <= number).all(|factor| number % factor != 0);
+    let is_prime = number > 1
+        && (2..number).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor));
     match request.token.answer(&[u64::from(is_prime)], b"") {
         Ok(()) => {}
         Err(error) => _ = writeln!(stderr(), "beta: {error}"),

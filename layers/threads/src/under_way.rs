@@ -11,10 +11,8 @@ use crate::outcome::{Finish, RegionPost, Task};
 pub(crate) struct UnderWay {
     transfers: HashMap<(Connection, TransferId), Begun>,
     regions: HashMap<RegionId, Region>,
-    /// Regions whose memory a thread waits for.
+    /// Regions whose memory a thread waits for: ended ones, and those of gets that are complete.
     ending: Vec<(Region, Finish<Box<[u8]>>)>,
-    /// Gets that have ended. The node still uses their regions while it reports the end.
-    over: Vec<(Region, Finish<Box<[u8]>>, Result<(), TransferError>)>,
 }
 
 enum Begun {
@@ -24,7 +22,7 @@ enum Begun {
 
 impl UnderWay {
     pub(crate) fn is_idle(&self) -> bool {
-        self.transfers.is_empty() && self.ending.is_empty() && self.over.is_empty()
+        self.transfers.is_empty() && self.ending.is_empty()
     }
 
     /// Begin a transfer on an open connection.
@@ -78,20 +76,16 @@ impl UnderWay {
     pub(crate) fn end(&mut self, transfer: (Connection, TransferId), result: Result<(), TransferError>) {
         match self.transfers.remove(&transfer) {
             Some(Begun::Put(finish)) => finish.finish(result.map_err(Into::into)),
-            Some(Begun::Get(into, finish)) => self.over.push((into, finish, result)),
+            Some(Begun::Get(into, finish)) => match result {
+                Ok(()) => self.ending.push((into, finish)),
+                Err(error) => finish.finish(Err(error.into())),
+            },
             None => {}
         }
     }
 
     /// After a poll: give memory to the threads that wait for it.
     pub(crate) fn settle(&mut self) {
-        for (region, finish, result) in self.over.drain(..) {
-            match (result, region.into_memory()) {
-                (Ok(()), Ok(memory)) => finish.finish(Ok(memory)),
-                (Err(error), _) => finish.finish(Err(error.into())),
-                (Ok(()), Err((_, region))) => self.ending.push((region, finish)),
-            }
-        }
         for (region, finish) in std::mem::take(&mut self.ending) {
             match region.into_memory() {
                 Ok(memory) => finish.finish(Ok(memory)),

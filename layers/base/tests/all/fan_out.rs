@@ -107,6 +107,13 @@ fn until(
     }
 }
 
+fn turns(count: usize, server: &mut Server, reader: &mut Reader) {
+    for _ in 0..count {
+        server.poll();
+        reader.poll();
+    }
+}
+
 /// The server has this many subscribers.
 fn subscribed(count: usize, server: &mut Server, readers: &mut [&mut Reader]) {
     until("subscribed", server, readers, |server, _| server.feed.subscribers().len() == count);
@@ -202,9 +209,7 @@ fn a_subscriber_shrinks_its_window_and_pauses() {
     for number in 61..=70 {
         server.publish(0, &[number]);
     }
-    for _ in 0..1000 {
-        (server.poll(), one.poll());
-    }
+    turns(1000, &mut server, &mut one);
     assert_eq!((one.seen.got.len(), server.of(0).waiting), (60, 10));
     one.subscribe(usize::MAX, Wanted::All);
     until("the rest", &mut server, &mut [&mut one], |_, readers| readers[0].seen.got.len() == 70);
@@ -230,7 +235,7 @@ fn a_subscription_ends_and_begins_again_with_the_right_credit() {
         subscribed(0, &mut server, &mut [&mut one]);
         let handled = one.seen.got.len();
         assert_eq!(server.publish(0, b""), 0);
-        (0..100).for_each(|_| (server.poll(), one.poll()).1);
+        turns(100, &mut server, &mut one);
         assert_eq!(one.seen.got.len(), handled, "after the end");
     }
 }
@@ -299,7 +304,7 @@ fn made_up_words_are_not_believed() {
     assert_eq!((server.of(0).window, server.of(0).under_way, server.of(0).wanted), (WINDOW, 0, Wanted::Latest));
     // This side has not subscribed, so nothing that arrives counts.
     (0..10).for_each(|_| _ = server.publish(0, b""));
-    (0..1000).for_each(|_| (server.poll(), one.poll()).1);
+    turns(1000, &mut server, &mut one);
     assert!(one.seen.got.is_empty() && server.of(0).under_way <= 10);
     request(&one, &[3, 77, 0]);
     subscribed(0, &mut server, &mut [&mut one]);
