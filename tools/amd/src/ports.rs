@@ -106,7 +106,6 @@ impl Daemon {
     /// Give a port to a visitor that asks for one, or answer why not.
     pub(crate) fn attach_visitor(&mut self, mut visit: Visit, hello: &Hello, now: Instant) {
         let owner = visit.owner;
-        self.end_dead_namesake(hello);
         let (number, weight) = match self.admit(owner, hello) {
             Ok(admitted) => admitted,
             Err(why) => return self.refuse_visitor(visit.visitor, owner, why),
@@ -254,15 +253,6 @@ impl Daemon {
             self.access.check_name(&owner, name)?;
         }
         Ok((number, allowance.weight))
-    }
-
-    /// The program that has this one's name may have ended since the daemon looked last: it may be the run before.
-    fn end_dead_namesake(&mut self, hello: &Hello) {
-        let holder = hello.name.and_then(|name| self.taken(MAX_PORTS, &name));
-        if let Some((number, _)) = holder {
-            self.check_process(number);
-            self.read_packets(number);
-        }
     }
 
     /// The other port that has this name, or has attached to take it, and what to do.
