@@ -46,8 +46,8 @@ pub struct Shm {
     pub(crate) strangers_wanted: bool,
     /// How long a sender waits for a full lane.
     pub(crate) stall_timeout: Duration,
-    pub(crate) last_check: Instant,
-    /// What was wrong with the segment then.
+    pub(crate) next_check: Instant,
+    /// What was wrong with the segment at the last check.
     pub(crate) segment_error: Option<&'static str>,
     pub(crate) counters: Counters,
     pub(crate) lane_counters: LaneCounters,
@@ -76,10 +76,11 @@ impl Shm {
 
     /// Find damage to the segment, and members that were killed without leaving. Frames that they sent before are still received.
     pub(crate) fn check_link(&mut self) {
-        if self.last_check.elapsed() < CHECK_INTERVAL {
+        let now = Instant::now();
+        if now < self.next_check {
             return;
         }
-        self.last_check = Instant::now();
+        self.next_check = now + CHECK_INTERVAL;
         self.segment_error = self.membership.segment_error();
         for at in 0..self.present.len() {
             let peer = &mut self.peers[self.present[at]];

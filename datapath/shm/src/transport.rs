@@ -56,7 +56,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         alive: Vec::with_capacity(numbers),
         strangers_wanted: false,
         stall_timeout: STALL_TIMEOUT,
-        last_check: Instant::now(),
+        next_check: Instant::now(),
         segment_error: None,
         counters: Counters::default(),
         lane_counters: LaneCounters::default(),
