@@ -12,6 +12,7 @@
 
 mod extent;
 mod incoming;
+mod lent;
 mod memory;
 mod messages;
 mod notices;
@@ -19,14 +20,15 @@ mod outgoing;
 mod regions;
 mod under_way;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 
 use am_proto::{Core, Delivery, EndpointId, Fate, FlowId, FlowState, MessageNumber, ReturnReason, Returned, Time};
 use am_ring::Frame;
+use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind};
 use am_wire::long::Head;
-use am_wire::{Class, Kind};
+use am_wire::{Buffer, Class, Kind};
 use memory::MessageMemory;
 
 pub(crate) use memory::buffer_length;
@@ -109,7 +111,12 @@ impl TransferError {
     /// The result that a peer's notice reports. Everything before byte `from` has arrived.
     fn of(notice: &Notice, from: u64) -> Result<(), TransferError> {
         match notice.what {
-            NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
+            NoticeKind::Get
+            | NoticeKind::Done
+            | NoticeKind::Waiting
+            | NoticeKind::Cancel
+            | NoticeKind::Lent
+            | NoticeKind::Unreadable => Ok(()),
             NoticeKind::Cancelled => Err(TransferError::Cancelled { from }),
             NoticeKind::NoRegion => Err(TransferError::NoRegion),
             NoticeKind::Denied => Err(TransferError::Denied),
@@ -177,6 +184,8 @@ pub(crate) struct Bulk {
     sending: MessageMemory,
     /// Connections that have ended, but may still have transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
+    /// Connections whose peer cannot read this process's memory.
+    unreadable: HashSet<FlowId>,
     /// Notices for peers.
     notices: notices::Notices,
     pub(crate) regions: regions::Regions,
@@ -207,6 +216,10 @@ pub(crate) struct BulkCounters {
     pub(crate) refused: u64,
     /// Malformed bodies, and answers to no get of this node.
     pub(crate) malformed: u64,
+    /// Pieces that peers lent, to be copied from the memory of their processes.
+    pub(crate) lent: u64,
+    /// Pieces that this side lent and the peer could not read.
+    pub(crate) unreadable: u64,
     /// Long messages of this side.
     pub(crate) messages_sent: u64,
 }
@@ -224,6 +237,7 @@ impl Bulk {
             returned: VecDeque::new(),
             sending: MessageMemory::new(message_memory),
             ended: HashMap::new(),
+            unreadable: HashSet::new(),
             notices: notices::Notices::default(),
             regions: regions::Regions::default(),
             next: 0,
@@ -250,7 +264,10 @@ impl Bulk {
             self.probe_at = None;
         }
         self.is_quiet = is_idle && self.ended.is_empty();
-        self.has_news = !(self.completions.is_empty() && self.returned.is_empty() && self.long.ready.is_empty());
+        self.has_news = !(self.completions.is_empty()
+            && self.returned.is_empty()
+            && self.long.ready.is_empty()
+            && self.lent.is_empty());
     }
 
     /// Whether all is idle, and no ended connection may still have transfers.
@@ -320,15 +337,27 @@ impl Bulk {
         }
     }
 
+    /// A long message did not begin. The caller of a send has borrowed the node, so its payload is dropped later.
+    pub(crate) fn drop_unsent(&mut self, message: SentMessage) {
+        self.lent.extend(message.shared.map(Source::Lent));
+        self.settle();
+    }
+
     /// The number of the next long message of this side.
     pub(crate) fn next_message_id(&mut self) -> u32 {
         self.next_id()
     }
 
-    /// A long message begins: its head, with the first `at` bytes, was sent.
-    pub(crate) fn send_message(&mut self, endpoint: EndpointId, id: u32, at: usize, message: under_way::SentMessage) {
+    /// A long message of `length` bytes begins: its head, with the first `at` bytes, was sent.
+    pub(crate) fn send_message(
+        &mut self,
+        endpoint: EndpointId,
+        id: u32,
+        (at, length): (usize, usize),
+        message: SentMessage,
+    ) {
         let (kind, flow, region, result) = (TransferKind::Put, message.flow, am_wire::long::MESSAGE, Ok(()));
-        let length = message.payload_len() as u64;
+        let length = length as u64;
         self.counters.messages_sent += 1;
         let completion = Completion { kind, endpoint, flow, transfer: id, region, offset: 0, length, result };
         self.outgoing.push_back(under_way::OutgoingTransfer::message(completion, message, at as u64));
@@ -369,9 +398,14 @@ impl Bulk {
     /// Forget a closed endpoint. Returns the memory that was lent to its transfers, which the caller drops while the node is not
     /// borrowed, and the numbers of messages that were taken from the core and that no handler got.
     #[must_use]
-    pub(crate) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> (Vec<Source>, Vec<MessageNumber>) {
+    pub(crate) fn forget(
+        &mut self,
+        core: &mut Core<Frame>,
+        transport: &mut dyn Transport,
+        endpoint: EndpointId,
+    ) -> (Vec<Source>, Vec<MessageNumber>) {
         // Segments that were acknowledged count as deposited.
-        while self.take_in(core, endpoint, MAX_TRANSFERS) > 0 {}
+        while self.take_in(core, transport, endpoint, MAX_TRANSFERS) > 0 {}
         let dropped = self.long.forget(core, endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {
@@ -391,14 +425,16 @@ impl Bulk {
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
         let fate = outgoing.fate();
+        mem::drop(outgoing.lease);
         let (completion, source) = (outgoing.completion, outgoing.source);
         match (source, result) {
             (Source::Message(message), Err(TransferError::Lost { reason, .. })) => {
-                let returned = Returned { reason, fate, message: message.into_delivery() };
-                self.returned.push_back((completion.endpoint, returned));
+                let message = self.return_message(message);
+                self.returned.push_back((completion.endpoint, Returned { reason, fate, message }));
             }
             (Source::Message(message), _) => {
-                mem::drop(message);
+                self.lent.extend(message.shared.map(Source::Lent));
+                mem::drop(message.frame);
                 self.sending.trim();
             }
             (source, result) => {
@@ -424,8 +460,27 @@ impl Bulk {
         self.notices.push(returned.message.flow, Notice::of(NoticeKind::Cancel, id));
         self.settle();
         let fate = if outgoing.fate() == Fate::NotDelivered { Fate::NotDelivered } else { returned.fate };
+        mem::drop(outgoing.lease);
         let Source::Message(message) = outgoing.source else { return None };
-        Some(Returned { fate, message: message.into_delivery(), ..returned })
+        let message = self.return_message(message);
+        self.settle();
+        Some(Returned { fate, message, ..returned })
+    }
+
+    /// A long message returns with its payload, which is copied if the program shared it.
+    fn return_message(&mut self, mut message: SentMessage) -> Delivery<Frame> {
+        if let Some(data) = message.shared.take() {
+            let bytes = (*data).as_ref();
+            if let Some(mut whole) = self.sending.take_beyond(PAYLOAD_AT + bytes.len())
+                && let Some(place) = whole.space()
+            {
+                place[..PAYLOAD_AT].copy_from_slice(&message.frame.bytes()[..PAYLOAD_AT]);
+                place[PAYLOAD_AT..][..bytes.len()].copy_from_slice(bytes);
+                message.frame = whole;
+            }
+            self.lent.push(Source::Lent(data));
+        }
+        message.to_delivery()
     }
 
     /// Memory that was lent to a transfer that has ended. Its `Drop` may call the node, so the caller must drop it while the node
@@ -450,6 +505,7 @@ impl Bulk {
                 self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
             }
         }
+        self.unreadable.retain(|&flow| matches!(core.state(flow), FlowState::Open { .. }));
         // A restarted peer uses the numbers again from the start, so forget refused transfers of ended connections.
         if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
             self.refused.pop_front();
