@@ -21,8 +21,8 @@ use crate::tables::Handle;
 const MAX_LOCAL: usize = 64;
 /// Milliseconds between two checks of a sleeping thread that the node's descriptors are open.
 const LOOK: c_int = 1000;
-/// Milliseconds between two checks of leaving endpoints.
-const LOOK_AT_LEAVING: c_int = 10;
+/// Milliseconds between two checks of leaving endpoints and requests that wait.
+const LOOK_AT_WAITING: c_int = 10;
 
 /// Poll a bundle: run the handlers of received messages, send queued ones. Returns whether anything was done.
 pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
@@ -87,8 +87,9 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             }
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
-            // Queued messages need no deadline, because a frame with credit wakes this thread. Leaving endpoints do.
-            Ok(Some((descriptor, if is_leaving { LOOK_AT_LEAVING } else { LOOK })))
+            // Queued messages need no deadline, because a frame with credit wakes this thread. Leaving endpoints and waiting requests do.
+            let is_waiting = is_leaving || am.totals.requests() > 0;
+            Ok(Some((descriptor, if is_waiting { LOOK_AT_WAITING } else { LOOK })))
         });
         // Without its descriptors the node cannot even prepare a wait.
         let found = found.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
