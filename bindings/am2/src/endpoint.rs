@@ -11,7 +11,7 @@ use crate::code::Status;
 use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
 use crate::lines::{Lines, Totals};
-use crate::local::Locals;
+use crate::local::{Local, Locals};
 use crate::name::Name;
 use crate::tables::Handle;
 
@@ -127,6 +127,8 @@ pub(crate) type Sender = Option<Connection>;
 pub(crate) struct Ep {
     pub(crate) handle: Handle,
     pub(crate) bundle: Cell<Handle>,
+    /// Of its bundle.
+    pub(crate) bundle_has_work: RefCell<Rc<Cell<bool>>>,
     pub(crate) name: Name,
     pub(crate) endpoint: RefCell<Endpoint<()>>,
     pub(crate) tag: Cell<Tag>,
@@ -157,6 +159,7 @@ impl Ep {
         Ep {
             handle,
             bundle: Cell::new(bundle),
+            bundle_has_work: RefCell::default(),
             name,
             endpoint: RefCell::new(endpoint),
             tag: Cell::new(Tag(Tag::NONE)),
@@ -219,6 +222,23 @@ impl Ep {
             indices.insert(sender, found);
             Some(found)
         })
+    }
+
+    /// Whether its next poll has something to do that its node does not know.
+    pub(crate) fn has_own_work(&self) -> bool {
+        let is_over = self.lost.borrow().is_empty() && self.unmapped.borrow().is_empty();
+        !self.local.is_empty() || !self.lines.is_empty() || !is_over
+    }
+
+    /// It has: its bundle's polls look.
+    pub(crate) fn note_work(&self) {
+        self.bundle_has_work.borrow().set(true);
+    }
+
+    /// A message of this process to itself.
+    pub(crate) fn push_local(&self, local: Local) {
+        self.local.push(local);
+        self.note_work();
     }
 
     /// Whether the program has freed it: none of its handlers runs.

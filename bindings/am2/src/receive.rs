@@ -132,6 +132,7 @@ fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
         return refuse(am, ep, request, Status::Congestion);
     }
     ep.lines.push_request(request.from, request);
+    ep.note_work();
 }
 
 /// Run the handler of a request that has waited.
@@ -362,7 +363,7 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
         (Some(ReplyTo::Local(to, index)), ..) => {
             let to = am.endpoints.borrow().get(to);
             let local = Local { kind, words, payload, is_reply: true, from: ep.handle, index };
-            to.iter().for_each(|to| to.local.push(local.clone()));
+            to.iter().for_each(|to| to.push_local(local.clone()));
         }
         (None, Some(connection), _) => {
             let by = By::Request(origin.keep.map(|keep| keep()));
@@ -372,7 +373,7 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
             let local = Local { kind, words, payload, is_reply: false, from: ep.handle, index: 0 };
             let source = source();
             let to = am.endpoints.borrow().all().find(|to| Some(to.name) == source).cloned();
-            to.iter().for_each(|to| to.local.push(local.clone()));
+            to.iter().for_each(|to| to.push_local(local.clone()));
         }
     }
 }

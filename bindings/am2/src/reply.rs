@@ -39,7 +39,7 @@ pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<
     let mut payload = outgoing.header.prefix();
     payload.extend_from_slice(outgoing.data);
     let (kind, words, is_reply) = (outgoing.header.kind, outgoing.header.words(), outgoing.is_reply);
-    to.local.push(Local { kind, words, payload, is_reply, from, index });
+    to.push_local(Local { kind, words, payload, is_reply, from, index });
 }
 
 /// Send a reply from its handler. A transfer that needs several frames leaves with the next polls.
