@@ -6,7 +6,7 @@ use am_api::PeerAddressError;
 use am_pmix::PmixError;
 
 use crate::names::NameError;
-use crate::rendezvous::MAX_BLOB;
+use crate::place::MAX_BLOB;
 
 /// Why a process has not found its place.
 #[derive(thiserror::Error)]
@@ -52,6 +52,11 @@ pub enum ExchangeError {
     /// The blob is too long.
     #[error("a blob has at most {MAX_BLOB} bytes, and this one has {0}: send what is longer in messages")]
     TooLong(usize),
+    /// Another process calls something else.
+    #[error(
+        "rank {0} waits at a barrier, and this process exchanges blobs: all processes make these calls in the same order"
+    )]
+    OutOfStep(usize),
     /// The cluster's launcher failed.
     #[error(transparent)]
     Pmix(#[from] PmixError),

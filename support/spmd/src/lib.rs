@@ -41,4 +41,4 @@ pub mod segment;
 
 pub use errors::{ExchangeError, FindError, OpenError};
 pub use names::NameError;
-pub use place::Place;
+pub use place::{MAX_BLOB, Place};

@@ -244,6 +244,15 @@ fn a_process_of_a_job_begins_again() {
 }
 
 #[test]
+fn a_handler_may_end_the_job_while_others_wait() {
+    let program = LIBRARY.build("tests/c/end_job.c");
+    for transport in ["shm", "udp"] {
+        let said = job(&program, transport, &[]);
+        assert_eq!(said.matches("exchanged").count(), 3, "{transport}: {said}");
+    }
+}
+
+#[test]
 fn a_peer_that_takes_nothing_keeps_back_no_other() {
     let (program, directory) = (LIBRARY.build("tests/c/apart.c"), TempDir::new().expect("a directory"));
     for transport in ["shm", "udp", "tcp"] {

@@ -214,6 +214,11 @@ int main(void)
         EXPECT(AM2_SpmdRank() == 0 && AM2_SpmdSize() == 1);
         OK(AM2_SpmdBarrier());
         IS(AM2_SpmdExchange(NULL, 1, &seen), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdExchange(&seen, ((size_t)1 << 30) + 1, &seen), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdEndJob(-1), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdEndJob(256), AM_ERR_BAD_ARG);
+        /* Alone. */
+        OK(AM2_SpmdEndJob(3));
         OK(AM_Terminate());
     }
     IS(AM_Terminate(), AM_ERR_NOT_INIT);
