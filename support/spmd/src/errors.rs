@@ -6,7 +6,7 @@ use am_api::PeerAddressError;
 use am_pmix::PmixError;
 
 use crate::names::NameError;
-use crate::place::MAX_BLOB;
+use crate::rendezvous::MAX_BLOB;
 
 /// Why a process has not found its place.
 #[derive(thiserror::Error)]

@@ -41,4 +41,5 @@ pub mod segment;
 
 pub use errors::{ExchangeError, FindError, OpenError};
 pub use names::NameError;
-pub use place::{MAX_BLOB, Place};
+pub use place::Place;
+pub use rendezvous::MAX_BLOB;

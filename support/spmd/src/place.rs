@@ -11,10 +11,7 @@ use am_pmix::Client;
 use crate::errors::{ExchangeError, FindError, OpenError};
 use crate::launched::{self, Launcher, text, variable};
 use crate::names::{self, Facts, NameError};
-use crate::rendezvous::{MAX_PIECE, variables};
-
-/// The most bytes of one blob.
-pub const MAX_BLOB: usize = 1 << 30;
+use crate::rendezvous::{MAX_BLOB, MAX_PIECE, variables};
 
 /// The most bytes of all processes in one round of an exchange.
 const MAX_ROUND: usize = 128 << 20;

@@ -31,6 +31,9 @@ pub mod variables {
     pub use am_pmix::VARIABLES as OF_OTHERS;
 }
 
+/// The most bytes of one blob.
+pub const MAX_BLOB: usize = 1 << 30;
+
 /// The most bytes of a process in one round of an exchange. Longer blobs take several rounds.
 pub const MAX_PIECE: usize = 64 * 1024;
 
