@@ -216,7 +216,8 @@ int AM_MaxShort(void);
 int AM_MaxMedium(void);
 int AM_MaxLong(void);
 
-/* Events. AM_WaitSema sleeps until an event of the mask holds; handlers do not run: AM_Poll then runs them. */
+/* Events. AM_WaitSema sleeps until an event of the mask holds; handlers do not run: AM_Poll then runs them. It also returns for a part of a
+ * message that is longer than a frame; then AM_Poll may run no handler. */
 int AM_Poll(eb_t bundle);
 int AM_GetEventMask(eb_t bundle, int *mask);
 int AM_SetEventMask(eb_t bundle, int mask);
