@@ -243,6 +243,18 @@ fn a_process_of_a_job_begins_again() {
     }
 }
 
+/// Requests wait for replies of all kinds to leave, and those for what the requests hold.
+#[test]
+fn a_flood_of_all_kinds_of_messages_is_answered() {
+    let program = LIBRARY.build("tests/c/mixed.c");
+    for transport in ["shm", "udp", "tcp", "shm+udp"] {
+        for how in ["polls", "sleeps"] {
+            let said = job(&program, transport, &[how]);
+            assert_eq!(said.matches("600 answers").count(), 3, "{transport} {how}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_handler_may_end_the_job_while_others_wait() {
     let program = LIBRARY.build("tests/c/end_job.c");
