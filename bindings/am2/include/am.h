@@ -211,7 +211,7 @@ int AM_GetNumHandlers(ep_t endpoint, int *count);
 int AM_SetNumHandlers(ep_t endpoint, int count);
 int AM_MaxNumHandlers(void);
 
-/* Limits: arguments, bytes of a medium message, bytes of a transfer. */
+/* Limits: arguments, 16; bytes of a medium message, 65,536, which is much for the stack of a thread; bytes of a transfer, 16 MiB. */
 int AM_MaxShort(void);
 int AM_MaxMedium(void);
 int AM_MaxLong(void);

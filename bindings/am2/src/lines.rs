@@ -96,6 +96,8 @@ struct Line {
     /// Bytes of long replies that the node keeps.
     kept: usize,
     requests: VecDeque<Waiting>,
+    /// Bytes of the requests' payloads.
+    request_bytes: usize,
     /// When a request last released its credit, or the first one had to wait.
     released: Option<Instant>,
 }
@@ -108,6 +110,11 @@ impl Line {
     /// Whether it has a request whose handler may run, as far as this connection is concerned.
     fn has_request(&self) -> bool {
         !self.requests.is_empty() && self.bytes < MAX_WAITING
+    }
+
+    fn take_requests(&mut self) -> VecDeque<Waiting> {
+        self.request_bytes = 0;
+        mem::take(&mut self.requests)
     }
 
     /// Release the credit of a request if it is time.
@@ -244,7 +251,7 @@ impl Lines {
     pub(crate) fn may_wait(&self, connection: Connection, bytes: usize) -> bool {
         let lines = self.lines.borrow();
         let line = lines.iter().find(|(of, _)| *of == connection);
-        let waiting = line.map_or(0, |(_, line)| line.requests.iter().map(|request| request.payload.len()).sum());
+        let waiting = line.map_or(0, |(_, line)| line.request_bytes);
         waiting == 0 || waiting + bytes <= MAX_WAITING_REQUESTS
     }
 
@@ -285,7 +292,10 @@ impl Lines {
 
     pub(crate) fn push_request(&self, connection: Connection, request: Waiting) {
         Totals::add(&self.totals.requests, 1);
-        self.with_new(connection, |line| line.requests.push_back(request));
+        self.with_new(connection, |line| {
+            line.request_bytes += request.payload.len();
+            line.requests.push_back(request);
+        });
     }
 
     /// The next request whose handler may run now. The connections take turns.
@@ -297,6 +307,7 @@ impl Lines {
         let at = lines.iter().position(|(_, line)| line.has_request())?;
         let (connection, mut line) = lines.remove(at)?;
         let request = line.requests.pop_front();
+        line.request_bytes -= request.as_ref().map_or(0, |request| request.payload.len());
         if !line.is_empty() {
             lines.push_back((connection, line));
         }
@@ -312,7 +323,7 @@ impl Lines {
     /// All requests: none of their handlers will run.
     pub(crate) fn take_requests(&self) -> Vec<Waiting> {
         let mut lines = self.lines.borrow_mut();
-        let requests: Vec<_> = lines.iter_mut().flat_map(|(_, line)| mem::take(&mut line.requests)).collect();
+        let requests: Vec<_> = lines.iter_mut().flat_map(|(_, line)| line.take_requests()).collect();
         lines.retain(|(_, line)| !line.is_empty());
         Totals::take(&self.totals.requests, requests.len());
         requests
