@@ -23,45 +23,34 @@ impl<S> Endpoint<S> {
         let handlers = &mut *self.handlers.borrow_mut();
         // One check for all kinds of events, because nearly every turn has messages only.
         let is_usual = !self.has_other_work();
-        let handled = if is_usual { 0 } else { self.run_events(handlers, state) };
+        let handled = if is_usual { 0 } else { handlers.run_other_work(self, state) };
         if !is_usual && self.has_lanes() {
-            return self.run_in_order(handlers, state, None, handled, BUDGET);
+            return self.run_in_order(handlers, state, handled, BUDGET);
         }
         self.run_messages(handlers, state, handled, BUDGET)
     }
 
-    /// Events only.
+    /// Events, and the long messages that are complete, with those that waited for them.
     pub(crate) fn dispatch_events(&self, state: &mut S) -> usize {
-        if self.has_other_work() { self.run_events(&mut self.handlers.borrow_mut(), state) } else { 0 }
+        let mut handled = 0;
+        if self.has_other_work() {
+            let handlers = &mut *self.handlers.borrow_mut();
+            handled = handlers.run_other_work(self, state);
+            self.take_ready(|message| {
+                handlers.run(state, message);
+                handled += 1;
+            });
+        }
+        handled
     }
 
     /// Messages only, at most `most`.
     pub(crate) fn dispatch_messages(&self, state: &mut S, most: usize) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
         if self.has_lanes() {
-            return self.run_in_order(handlers, state, None, 0, most);
+            return self.run_in_order(handlers, state, 0, most);
         }
         self.run_messages(handlers, state, 0, most)
-    }
-
-    #[cold]
-    fn run_events(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
-        let handled = handlers.run_other_work(self, state);
-        handled + self.run_ready(handlers, state)
-    }
-
-    /// Handle long messages that are complete, and those that waited for them.
-    #[cold]
-    fn run_ready(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
-        let mut handled = 0;
-        self.take_ready(|message| {
-            match message.delivery.class {
-                Class::Request => handlers.run_request(state, message),
-                Class::Reply => handlers.run_reply(state, message),
-            }
-            handled += 1;
-        });
-        handled
     }
 
     fn take_ready(&self, mut run: impl FnMut(&InHand<'_, S>)) {
@@ -72,7 +61,7 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Events without messages, and then the long messages that are complete, for `run`.
+    /// As [`dispatch_events`](Self::dispatch_events), with `run` instead of the handlers of messages.
     pub(crate) fn dispatch_events_and(&self, state: &mut S, mut run: impl FnMut(&mut S, &Message<'_, S>)) -> usize {
         let mut handled = 0;
         if self.has_other_work() {
@@ -89,50 +78,40 @@ impl<S> Endpoint<S> {
     #[inline(always)]
     fn run_messages(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
         while handled < most {
-            let Some(delivery) = self.next() else { break };
+            let mut node = self.node.borrow_mut();
+            if !node.engine.core().has_deliveries() {
+                break;
+            }
+            let Some(delivery) = node.next(self.id) else { break };
             if delivery.is_head() {
-                return self.run_in_order(handlers, state, Some(delivery), handled, most);
+                node.hold(self.id, delivery);
+                drop(node);
+                return self.run_in_order(handlers, state, handled, most);
             }
+            drop(node);
             // Pass the delivery by reference: another move would stall on store forwarding.
-            let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
-            match current.delivery.class {
-                Class::Request => handlers.run_request(state, &current),
-                Class::Reply => handlers.run_reply(state, &current),
-            }
+            handlers.run(state, &InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) });
             handled += 1;
         }
         handled
     }
 
-    /// As [`run_messages`](Self::run_messages) while long messages arrive: others may have to wait for them. `taken` was taken from
-    /// the core already.
+    /// As [`run_messages`](Self::run_messages) while long messages arrive: others may have to wait for them.
     #[cold]
     #[inline(never)]
-    fn run_in_order(
-        &self,
-        handlers: &mut Handlers<S>,
-        state: &mut S,
-        mut taken: Option<Delivery<Frame>>,
-        mut handled: usize,
-        most: usize,
-    ) -> usize {
+    fn run_in_order(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
         while handled < most {
             let mut node = self.node.borrow_mut();
-            let ready = if taken.is_none() { node.bulk.next_ready(self.id) } else { None };
-            let message = match ready {
+            let message = match node.bulk.next_ready(self.id) {
                 Some(ready) => Some(ready),
-                None => match taken.take().or_else(|| node.next(self.id)) {
+                None => match node.next(self.id) {
                     Some(next) => node.admit(self.id, next),
                     None => break,
                 },
             };
             drop(node);
             if let Some(delivery) = message {
-                let current = InHand::waited(self, &delivery);
-                match current.delivery.class {
-                    Class::Request => handlers.run_request(state, &current),
-                    Class::Reply => handlers.run_reply(state, &current),
-                }
+                handlers.run(state, &InHand::waited(self, &delivery));
                 handled += 1;
             }
         }
@@ -209,12 +188,6 @@ impl<S> Endpoint<S> {
             || node.bulk.long.has_lanes()
             || self.calls.borrow().next_check() != Time::NEVER
     }
-
-    #[inline]
-    fn next(&self) -> Option<Delivery<Frame>> {
-        let mut node = self.node.borrow_mut();
-        if node.engine.core().has_deliveries() { node.next(self.id) } else { None }
-    }
 }
 
 /// A message while its handler runs. Its credit is released when the handler returns or panics, unless the handler keeps the
@@ -251,6 +224,14 @@ impl<S> Drop for InHand<'_, S> {
 }
 
 impl<S> Handlers<S> {
+    #[inline(always)]
+    fn run(&mut self, state: &mut S, message: &InHand<'_, S>) {
+        match message.delivery.class {
+            Class::Request => self.run_request(state, message),
+            Class::Reply => self.run_reply(state, message),
+        }
+    }
+
     #[inline(always)]
     fn run_request(&mut self, state: &mut S, request: &InHand<'_, S>) {
         // Without a handler the token is dropped, which declines the reply.
@@ -351,9 +332,10 @@ impl<S> Handlers<S> {
     /// Deposit received segments, then report the transfers that ended.
     #[cold]
     fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let take_in =
-            |NodeState { bulk, engine, .. }: &mut NodeState| bulk.take_in(engine.core_mut(), endpoint.id, BUDGET);
-        let mut handled = take_in(&mut endpoint.node.borrow_mut());
+        let mut node = endpoint.node.borrow_mut();
+        let NodeState { bulk, engine, transport, .. } = &mut *node;
+        let mut handled = bulk.take_in(engine.core_mut(), &mut ***transport, endpoint.id, BUDGET);
+        drop(node);
         // The `Drop` of memory that a program lent to a transfer may call the node, so drop it while the node is not borrowed.
         let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
         while let Some(lent) = next_lent() {

@@ -255,6 +255,8 @@ impl Counters {
             ("heartbeats_sent", node.engine.heartbeats()),
             ("bulk_segments_sent", bulk.sent),
             ("bulk_segments_deposited", bulk.deposited),
+            ("bulk_lent", bulk.lent),
+            ("bulk_unreadable", bulk.unreadable),
             ("bulk_refused", bulk.refused),
             ("bulk_senseless", bulk.malformed),
             ("long_sent", bulk.messages_sent),

@@ -446,6 +446,14 @@ impl NodeState {
         self.core().poll_request(endpoint)
     }
 
+    /// The head of a long message was taken from the core.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hold(&mut self, endpoint: EndpointId, head: Delivery<Frame>) {
+        // Admitting returns no head.
+        self.admit(endpoint, head);
+    }
+
     /// A message was taken from the core while long ones arrive, or is the head of one. It is returned if it need not wait.
     pub(crate) fn admit(&mut self, endpoint: EndpointId, message: Delivery<Frame>) -> Option<Delivery<Frame>> {
         let NodeState { bulk, engine, .. } = self;

@@ -26,7 +26,7 @@ impl<S> Endpoint<S> {
         words: &[u64],
         payload: &[u8],
     ) -> Result<(), RequestError> {
-        self.request_with(to, handler, words, payload)
+        self.request_with::<true, _>(to, handler, words, payload)
     }
 
     /// The same with a payload that lies in several places: gathered once, into
@@ -51,7 +51,7 @@ impl<S> Endpoint<S> {
         words: &[u64],
         payload: &[IoSlice<'_>],
     ) -> Result<(), RequestError> {
-        self.request_with(to, handler, words, payload)
+        self.request_with::<true, _>(to, handler, words, payload)
     }
 
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.
@@ -66,19 +66,11 @@ impl<S> Endpoint<S> {
         words: &[u64],
         payload: &[u8],
     ) -> Result<(), RequestError> {
-        let mut node = self.node.borrow_mut();
-        let Some(frame) = node.engine.pool().take() else {
-            return Err(node.note_blocked(self.id, to.0, RequestError::NoFrame));
-        };
-        if payload.len() >= LARGE {
-            node.engine.pool().prefetch_next(payload.len());
-        }
-        let sent = node.send::<false, _>(to.0, Class::Request, handler, words, payload, frame);
-        sent.map_err(|(error, _)| node.note_blocked(self.id, to.0, error))
+        self.request_with::<false, _>(to, handler, words, payload)
     }
 
-    #[inline]
-    fn request_with<P: Payload + ?Sized>(
+    #[inline(always)]
+    fn request_with<const LONG: bool, P: Payload + ?Sized>(
         &self,
         to: Connection,
         handler: HandlerId,
@@ -93,7 +85,7 @@ impl<S> Endpoint<S> {
         if bytes >= LARGE {
             node.engine.pool().prefetch_next(bytes);
         }
-        let sent = node.send::<true, _>(to.0, Class::Request, handler, words, payload, frame);
+        let sent = node.send::<LONG, _>(to.0, Class::Request, handler, words, payload, frame);
         sent.map_err(|(error, _)| node.note_blocked(self.id, to.0, error))
     }
 }

@@ -6,12 +6,14 @@ use std::rc::Weak;
 
 use am_proto::{Core, EndpointId, FlowId};
 use am_ring::Frame;
+use am_transport::Transport;
 use am_wire::Kind;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::long::Head;
 
 use super::Rights;
 use super::extent::Extent;
+use super::lent::{Data, Lent, TURNS_SHARE};
 use super::messages::{Io, is_of_message};
 use super::regions::Memory;
 use super::under_way::{Arriving, OutgoingTransfer, Source};
@@ -96,8 +98,15 @@ impl Bulk {
         self.next_id
     }
 
-    /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
-    pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
+    /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were. One that lends bytes
+    /// counts as several.
+    pub(crate) fn take_in(
+        &mut self,
+        core: &mut Core<Frame>,
+        transport: &mut dyn Transport,
+        endpoint: EndpointId,
+        most: usize,
+    ) -> usize {
         let mut count = 0;
         while count < most {
             let Some(delivery) = core.poll_bulk(endpoint) else { break };
@@ -105,15 +114,19 @@ impl Bulk {
             let (flow, class, waiting) = (delivery.flow, delivery.class, self.notices.len());
             let body = delivery.payload();
             let parsed = match delivery.kind {
-                Kind::Put => Segment::parse(body).map(|(segment, data)| {
-                    if is_of_message(segment.region, segment.transfer) {
-                        let mut io = Io { core, notices: &mut self.notices };
-                        self.long.on_segment(&mut io, endpoint, flow, &segment, data);
-                    } else {
-                        self.on_put(endpoint, flow, &segment, data);
+                Kind::Put => Segment::parse(body)
+                    .map(|(segment, data)| self.on_segment(core, endpoint, flow, &segment, Data::Here(data))),
+                _ => Notice::parse(body).filter(is_sound).map(|notice| match (notice.what, core.address(flow)) {
+                    (NoticeKind::Lent, Some(of)) => {
+                        count += TURNS_SHARE;
+                        self.counters.lent += 1;
+                        let (segment, data) = Lent::of(transport, of, &notice);
+                        self.on_segment(core, endpoint, flow, &segment, data);
                     }
+                    // The connection has ended, and so has what was lent on it.
+                    (NoticeKind::Lent, None) => {}
+                    _ => self.on_notice(endpoint, flow, &notice),
                 }),
-                _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
             };
             self.counters.malformed += u64::from(parsed.is_none());
             mem::drop(delivery);
@@ -126,11 +139,32 @@ impl Bulk {
         count
     }
 
-    fn on_put(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
-        let Segment { region, transfer, start, total, at } = *segment;
-        if transfer & ANSWER != 0 {
-            return self.on_answer(endpoint, flow, segment, data);
+    fn on_segment(
+        &mut self,
+        core: &mut Core<Frame>,
+        endpoint: EndpointId,
+        flow: FlowId,
+        segment: &Segment,
+        mut data: Data<'_>,
+    ) {
+        let &Segment { region, transfer, start, at, .. } = segment;
+        let is_read = if is_of_message(region, transfer) {
+            let mut io = Io { core, notices: &mut self.notices };
+            self.long.on_segment(&mut io, endpoint, flow, segment, &mut data)
+        } else if transfer & ANSWER != 0 {
+            self.on_answer(endpoint, flow, segment, &mut data)
+        } else {
+            self.on_put(endpoint, flow, segment, &mut data)
+        };
+        if !is_read {
+            let notice = Notice::of(NoticeKind::Unreadable, transfer);
+            self.notices.push(flow, Notice { region, into: at as u32, offset: start, ..notice });
         }
+    }
+
+    /// Returns `false` if the data is in memory that cannot be read.
+    fn on_put(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &mut Data<'_>) -> bool {
+        let Segment { region, transfer, start, total, at } = *segment;
         let is_whole = total == data.len() as u64;
         let begun = self.arriving.iter().position(|put| !put.is_get() && put.key() == (flow, transfer));
         let may_begin = || !self.refused.contains(&(flow, transfer)) && self.has_room(flow);
@@ -139,21 +173,27 @@ impl Bulk {
         } else {
             Err(TransferError::Busy)
         };
-        if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
-            if let Some(at) = begun {
-                self.complete(at, Err(why));
+        match memory.and_then(|memory| deposit(&memory, start + at, data)) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(why) => {
+                if let Some(at) = begun {
+                    self.complete(at, Err(why));
+                }
+                if matches!(why, TransferError::Busy | TransferError::Borrowed) {
+                    self.remember_refused(flow, transfer);
+                }
+                self.refuse(flow, transfer, region, why);
+                return true;
             }
-            if matches!(why, TransferError::Busy | TransferError::Borrowed) {
-                self.remember_refused(flow, transfer);
-            }
-            return self.refuse(flow, transfer, region, why);
         }
         let (kind, offset, length, result) = (TransferKind::Deposited, start, total, Ok(()));
         let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
         if is_whole {
             self.counters.deposited += 1;
             self.completions.push_back(completion);
-            return self.notices.push(flow, Notice::of(NoticeKind::Done, transfer));
+            self.notices.push(flow, Notice::of(NoticeKind::Done, transfer));
+            return true;
         }
         if begun.is_none() {
             self.pieces.make_room();
@@ -161,6 +201,7 @@ impl Bulk {
             self.arriving.push(Arriving { completion, extent, memory: None, is_cancelled: false, _open });
         }
         self.on_part(begun.unwrap_or(self.arriving.len() - 1), segment, data.len() as u64);
+        true
     }
 
     /// Whether one more put of this flow may begin. Half of the room is for flows with few unfinished puts, so that one flow
@@ -219,8 +260,9 @@ impl Bulk {
         self.completions.push_back(Completion { result, ..arriving.completion });
     }
 
-    /// A segment that answers a get of this node. It is copied only to the place that the get named.
-    fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
+    /// A segment that answers a get of this node. It is copied only to the place that the get named. Returns `false` if the
+    /// data is in memory that cannot be read.
+    fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &mut Data<'_>) -> bool {
         let &Segment { region, transfer, start, total, at: offset } = segment;
         let matches = |get: &Completion| {
             get.is(endpoint, flow, transfer) && (get.region, get.offset, get.length) == (region, start, total)
@@ -228,15 +270,17 @@ impl Bulk {
         let found = self.arriving.iter().enumerate().find(|(_, get)| get.is_get() && matches(&get.completion));
         let Some((at, memory)) = found.and_then(|(at, get)| Some((at, get.memory.as_ref()?))) else {
             self.counters.malformed += 1;
-            return;
+            return true;
         };
         match deposit(memory, start + offset, data) {
-            Ok(()) => self.on_part(at, segment, data.len() as u64),
+            Ok(true) => self.on_part(at, segment, data.len() as u64),
+            Ok(false) => return false,
             Err(why) => {
                 self.complete(at, Err(why));
                 self.refuse(flow, transfer, region, why);
             }
         }
+        true
     }
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
@@ -250,6 +294,7 @@ impl Bulk {
             NoticeKind::Get => return self.on_get(endpoint, flow, notice),
             NoticeKind::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
             NoticeKind::Waiting => return,
+            NoticeKind::Unreadable => return self.on_unreadable(endpoint, flow, notice),
             _ => {}
         }
         let matches = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
@@ -263,6 +308,18 @@ impl Bulk {
             self.complete(at, TransferError::of(notice, self.arriving[at].extent.front));
         } else {
             self.counters.malformed += 1;
+        }
+    }
+
+    /// A peer cannot read this process's memory: send the bytes in frames, and those of later transfers on this connection.
+    fn on_unreadable(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
+        let is_it = |outgoing: &&mut OutgoingTransfer| outgoing.completion.is(endpoint, flow, notice.transfer);
+        if let Some(outgoing) = self.outgoing.iter_mut().find(is_it) {
+            if outgoing.completion.offset == notice.offset {
+                outgoing.send_again(notice.into.into());
+            }
+            self.counters.unreadable += 1;
+            self.unreadable.insert(flow);
         }
     }
 
@@ -311,11 +368,16 @@ impl Bulk {
     }
 }
 
-/// Copy the data into the memory. Fails if it does not fit, or if the memory is borrowed.
-fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), TransferError> {
+/// Whether it lends at least one byte, if it lends any.
+fn is_sound(notice: &Notice) -> bool {
+    notice.what != NoticeKind::Lent || u64::from(notice.into) < notice.length
+}
+
+/// Copy the data into the memory. Fails if it does not fit, or if the memory is borrowed. `false` if the data is in memory that
+/// cannot be read.
+fn deposit(memory: &Memory, at: u64, data: &mut Data<'_>) -> Result<bool, TransferError> {
     let mut bytes = memory.try_borrow_mut().map_err(|_| TransferError::Borrowed)?;
     let start = usize::try_from(at).ok();
     let place = start.and_then(|start| bytes.get_mut(start..start.checked_add(data.len())?));
-    place.ok_or(TransferError::OutOfBounds)?.copy_from_slice(data);
-    Ok(())
+    Ok(data.copy_to(place.ok_or(TransferError::OutOfBounds)?))
 }

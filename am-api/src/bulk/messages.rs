@@ -18,6 +18,7 @@ use am_wire::control::Name;
 use am_wire::long::{EAGER, Head, MESSAGE};
 use am_wire::{Buffer, Class, MAX_WORDS, WORD_BYTES};
 
+use super::lent::Data;
 use super::memory::{MessageMemory, buffer_length};
 use super::notices::Notices;
 
@@ -49,6 +50,8 @@ struct Arriving {
     /// Whether the head's credit was released, so that the segments may use it.
     is_released: bool,
     buffer: Option<Frame>,
+    /// A part of it that was lent could not be read, and is sent again.
+    is_unreadable: bool,
     /// The number of the present attempt. Segments of other attempts are dropped.
     attempt: u32,
     /// The bytes that have arrived, in order and apart from each other.
@@ -67,22 +70,24 @@ impl Arriving {
         self.arrived.first().map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
     }
 
-    /// Copy these bytes to their place. Returns whether there was room for one more gap.
-    fn deposit(&mut self, at: u32, bytes: &[u8]) -> bool {
-        let Some(place) = self.buffer.as_mut().and_then(Buffer::space) else { return false };
+    /// Copy these bytes to their place. `None` if they cannot be read, `false` if there was no room for one more gap.
+    fn deposit(&mut self, at: u32, data: &mut Data<'_>) -> Option<bool> {
+        let Some(place) = self.buffer.as_mut().and_then(Buffer::space) else { return Some(false) };
         let start = PAYLOAD_AT + at as usize;
-        let Some(place) = place.get_mut(start..start + bytes.len()) else { return false };
-        place.copy_from_slice(bytes);
-        let to = at + bytes.len() as u32;
+        let Some(place) = place.get_mut(start..start + data.len()) else { return Some(false) };
+        if !data.copy_to(place) {
+            return None;
+        }
+        let to = at + data.len() as u32;
         let first = self.arrived.partition_point(|&(_, end)| end < at);
         let behind = self.arrived.partition_point(|&(from, _)| from <= to);
         if first == behind {
             self.arrived.insert(first, (at, to));
-            return self.arrived.len() <= MAX_GAPS;
+            return Some(self.arrived.len() <= MAX_GAPS);
         }
         let (from, end) = (self.arrived[first].0.min(at), self.arrived[behind - 1].1.max(to));
         self.arrived.splice(first..behind, [(from, end)]);
-        true
+        Some(true)
     }
 
     /// The notice that asks for all behind the first gap, in the present attempt.
@@ -299,6 +304,7 @@ impl LongMessages {
             head,
             is_released: false,
             buffer,
+            is_unreadable: false,
             attempt: 0,
             arrived,
             last_progress,
@@ -346,7 +352,7 @@ impl LongMessages {
                 place.copy_from_slice(&word.to_be_bytes());
             }
         }
-        arriving.deposit(0, payload);
+        arriving.deposit(0, &mut Data::Here(payload));
         if arriving.attempt > 0 || total > EAGER {
             io.notices.push(flow, arriving.rest());
             if arriving.attempt > 0 {
@@ -376,22 +382,23 @@ impl LongMessages {
 
     /// Whether segments of a message on this connection are sent again.
     fn is_fetched_again(&self, flow: FlowId) -> bool {
-        self.arriving.iter().any(|arriving| arriving.flow == flow && arriving.attempt > 0)
+        self.arriving.iter().any(|arriving| arriving.flow == flow && (arriving.attempt > 0 || arriving.is_unreadable))
     }
 
-    /// A segment of a message arrived.
+    /// A segment of a message arrived. Returns `false` if its data is in memory that cannot be read.
     pub(super) fn on_segment(
         &mut self,
         io: &mut Io<'_>,
         endpoint: EndpointId,
         flow: FlowId,
         segment: &Segment,
-        data: &[u8],
-    ) {
+        data: &mut Data<'_>,
+    ) -> bool {
         let (id, total, now) = (segment.transfer, segment.total as u32, io.core.now());
-        if segment.total > u64::from(io.core.config().max_message) {
+        let end = segment.at.saturating_add(data.len() as u64);
+        if segment.total > u64::from(io.core.config().max_message) || end > segment.total {
             self.counters.malformed += 1;
-            return;
+            return true;
         }
         let at = match self.position(flow, id) {
             Some(at) => at,
@@ -399,13 +406,13 @@ impl LongMessages {
                 let is_early = |arriving: &&Arriving| arriving.flow == flow && arriving.head.is_none();
                 // A later attempt was for a message that has ended.
                 if segment.start != 0 || io.core.peer_names(flow).is_none() {
-                    return;
+                    return true;
                 }
                 // Once some were dropped, each message waits for its head, which asks for all of it.
                 let is_dropped = self.dropped_early.contains(&flow);
                 if is_dropped || self.arriving.iter().filter(is_early).count() >= MAX_WITHOUT_HEAD {
                     self.note_dropped(flow);
-                    return;
+                    return true;
                 }
                 self.begin(io.core, flow, endpoint, id, total);
                 self.arriving.len() - 1
@@ -413,21 +420,26 @@ impl LongMessages {
         };
         let arriving = &self.arriving[at];
         if u64::from(arriving.attempt) != segment.start {
-            return;
+            return true;
         }
         if arriving.total != total {
             self.counters.malformed += 1;
-            return;
+            return true;
         }
         if arriving.buffer.is_none() && !self.give_memory(at) {
             // The next attempt begins once there is memory.
             self.arriving[at].attempt += 1;
             self.want(at);
-            return;
+            return true;
         }
         let arriving = &mut self.arriving[at];
         arriving.last_progress = now;
-        if !arriving.deposit(segment.at as u32, data) {
+        let Some(has_room) = arriving.deposit(segment.at as u32, data) else {
+            arriving.is_unreadable = true;
+            self.release_waiting(io.core, flow);
+            return false;
+        };
+        if !has_room {
             arriving.arrived.truncate(usize::from(arriving.front() > 0));
             arriving.attempt += 1;
             io.notices.push(flow, arriving.rest());
@@ -435,6 +447,7 @@ impl LongMessages {
         if self.arriving[at].is_whole() {
             self.advance(io, flow);
         }
+        true
     }
 
     fn note_dropped(&mut self, flow: FlowId) {

@@ -12,6 +12,7 @@
 
 mod extent;
 mod incoming;
+mod lent;
 mod memory;
 mod messages;
 mod notices;
@@ -19,11 +20,12 @@ mod outgoing;
 mod regions;
 mod under_way;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 
 use am_proto::{Core, Delivery, EndpointId, Fate, FlowId, FlowState, MessageNumber, ReturnReason, Returned, Time};
 use am_ring::Frame;
+use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind};
 use am_wire::long::Head;
 use am_wire::{Class, Kind};
@@ -109,7 +111,12 @@ impl TransferError {
     /// The result that a peer's notice reports. Everything before byte `from` has arrived.
     fn of(notice: &Notice, from: u64) -> Result<(), TransferError> {
         match notice.what {
-            NoticeKind::Get | NoticeKind::Done | NoticeKind::Waiting | NoticeKind::Cancel => Ok(()),
+            NoticeKind::Get
+            | NoticeKind::Done
+            | NoticeKind::Waiting
+            | NoticeKind::Cancel
+            | NoticeKind::Lent
+            | NoticeKind::Unreadable => Ok(()),
             NoticeKind::Cancelled => Err(TransferError::Cancelled { from }),
             NoticeKind::NoRegion => Err(TransferError::NoRegion),
             NoticeKind::Denied => Err(TransferError::Denied),
@@ -177,6 +184,8 @@ pub(crate) struct Bulk {
     sending: MessageMemory,
     /// Connections that have ended, but may still have transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
+    /// Connections whose peer cannot read this process's memory.
+    unreadable: HashSet<FlowId>,
     /// Notices for peers.
     notices: notices::Notices,
     pub(crate) regions: regions::Regions,
@@ -207,6 +216,10 @@ pub(crate) struct BulkCounters {
     pub(crate) refused: u64,
     /// Malformed bodies, and answers to no get of this node.
     pub(crate) malformed: u64,
+    /// Pieces that peers lent, to be copied from the memory of their processes.
+    pub(crate) lent: u64,
+    /// Pieces that this side lent and the peer could not read.
+    pub(crate) unreadable: u64,
     /// Long messages of this side.
     pub(crate) messages_sent: u64,
 }
@@ -224,6 +237,7 @@ impl Bulk {
             returned: VecDeque::new(),
             sending: MessageMemory::new(message_memory),
             ended: HashMap::new(),
+            unreadable: HashSet::new(),
             notices: notices::Notices::default(),
             regions: regions::Regions::default(),
             next: 0,
@@ -370,9 +384,14 @@ impl Bulk {
     /// Forget a closed endpoint. Returns the memory that was lent to its transfers, which the caller drops while the node is not
     /// borrowed, and the numbers of messages that were taken from the core and that no handler got.
     #[must_use]
-    pub(crate) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> (Vec<Source>, Vec<MessageNumber>) {
+    pub(crate) fn forget(
+        &mut self,
+        core: &mut Core<Frame>,
+        transport: &mut dyn Transport,
+        endpoint: EndpointId,
+    ) -> (Vec<Source>, Vec<MessageNumber>) {
         // Segments that were acknowledged count as deposited.
-        while self.take_in(core, endpoint, MAX_TRANSFERS) > 0 {}
+        while self.take_in(core, transport, endpoint, MAX_TRANSFERS) > 0 {}
         let dropped = self.long.forget(core, endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {
@@ -392,6 +411,7 @@ impl Bulk {
     fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(outgoing) = self.outgoing.remove(at) else { return };
         let fate = outgoing.fate();
+        mem::drop(outgoing.lease);
         let (completion, source) = (outgoing.completion, outgoing.source);
         match (source, result) {
             (Source::Message(message), Err(TransferError::Lost { reason, .. })) => {
@@ -425,6 +445,7 @@ impl Bulk {
         self.notices.push(returned.message.flow, Notice::of(NoticeKind::Cancel, id));
         self.settle();
         let fate = if outgoing.fate() == Fate::NotDelivered { Fate::NotDelivered } else { returned.fate };
+        mem::drop(outgoing.lease);
         let Source::Message(message) = outgoing.source else { return None };
         Some(Returned { fate, message: message.into_delivery(), ..returned })
     }
@@ -451,6 +472,7 @@ impl Bulk {
                 self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
             }
         }
+        self.unreadable.retain(|&flow| matches!(core.state(flow), FlowState::Open { .. }));
         // A restarted peer uses the numbers again from the start, so forget refused transfers of ended connections.
         if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
             self.refused.pop_front();

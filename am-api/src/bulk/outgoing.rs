@@ -4,9 +4,10 @@ use am_engine::Engine;
 use am_proto::{Core, EndpointId, Fate, FlowId, FlowState, Returned};
 use am_ring::Frame;
 use am_transport::Transport;
-use am_wire::bulk::{Notice, NoticeKind, Segment};
+use am_wire::bulk::{LENT_BYTES, Notice, NoticeKind, Segment};
 use am_wire::{Class, Kind};
 
+use super::lent;
 use super::messages::Io;
 use super::notices::{MAX_TRIES, Notices};
 use super::under_way::OutgoingTransfer;
@@ -46,7 +47,8 @@ impl TransferIo<'_> {
             bulk.next = if bulk.next < bulk.outgoing.len() { bulk.next } else { 0 };
             let outgoing = &mut bulk.outgoing[bulk.next];
             let before = outgoing.at;
-            let sent = self.send_some(outgoing, left.min(MAX_IN_A_ROW));
+            let may_lend = !bulk.unreadable.contains(&outgoing.completion.flow);
+            let sent = self.send_some(outgoing, left.min(MAX_IN_A_ROW), may_lend);
             let bytes = (outgoing.at - before) as usize;
             bulk.next += 1;
             bulk.counters.sent += sent as u64;
@@ -77,7 +79,7 @@ impl TransferIo<'_> {
     }
 
     /// Send at most `most` segments, as credit and room allow. Returns how many were sent.
-    fn send_some(&mut self, outgoing: &mut OutgoingTransfer, most: usize) -> usize {
+    fn send_some(&mut self, outgoing: &mut OutgoingTransfer, most: usize, may_lend: bool) -> usize {
         let flow = outgoing.completion.flow;
         if outgoing.awaits_peer() || !outgoing.is_readable() {
             return 0;
@@ -94,22 +96,56 @@ impl TransferIo<'_> {
         let room = room.saturating_sub(core.config().send_frames / LEFT_TO_OTHERS).max(1);
         let most = most.min(credit).min(room);
         let full = max_body.saturating_sub(Segment::BYTES);
-        (0..most).take_while(|_| !outgoing.awaits_peer() && self.send_segment(outgoing, full)).count()
+        let may_lend = may_lend && self.can_lend(outgoing, flow);
+        let mut send = |outgoing: &mut OutgoingTransfer| {
+            (may_lend && outgoing.has_to_lend() && self.lend(outgoing)) || self.send_segment(outgoing, full)
+        };
+        (0..most).take_while(|_| !outgoing.awaits_peer() && send(outgoing)).count()
+    }
+
+    /// Whether the peer of this connection, as this side reads its memory, can probably read that of this side.
+    fn can_lend(&mut self, outgoing: &OutgoingTransfer, flow: FlowId) -> bool {
+        let to = if outgoing.has_to_lend() { self.core().address(flow) } else { None };
+        to.is_some_and(|to| self.transport.read_memory(to, 0, &mut []))
+    }
+
+    /// Let the peer copy the next bytes from this process's memory.
+    fn lend(&mut self, outgoing: &mut OutgoingTransfer) -> bool {
+        let Completion { flow, region, transfer, offset: start, length: total, .. } = outgoing.completion;
+        let Some(frame) = self.engine.pool().take() else { return false };
+        let at = outgoing.at;
+        let Some(lease) = outgoing.lease() else { return false };
+        let notice = lease.lend(&Segment { region, transfer, start, total, at });
+        let write = |place: &mut [u8]| place.copy_from_slice(&notice.to_bytes());
+        if self.core().send(flow, Kind::Get, 0, 0, frame, Notice::BYTES, write).is_err() {
+            return false;
+        }
+        self.engine.send_early(self.transport);
+        outgoing.at = (at + LENT_BYTES).min(total);
+        // What is lent takes no memory of the receiver before it copies it.
+        outgoing.until = total;
+        outgoing.is_sent = outgoing.at == total;
+        true
     }
 
     /// Send one segment of at most `full` bytes of data.
     #[inline]
     fn send_segment(&mut self, outgoing: &mut OutgoingTransfer, full: usize) -> bool {
         let (flow, total) = (outgoing.completion.flow, outgoing.completion.length);
-        let length = if outgoing.is_cancelled { 0 } else { (outgoing.until - outgoing.at).min(full as u64) as usize };
+        let (at, until) = match outgoing.again.front() {
+            Some(&piece) => piece,
+            None if outgoing.is_cancelled => (outgoing.at, outgoing.at),
+            None => (outgoing.at, outgoing.until),
+        };
+        let length = (until - at).min(full as u64) as usize;
         let Some(frame) = self.engine.pool().take() else { return false };
         self.engine.pool().prefetch_next(Segment::BYTES + length);
         let Completion { region, transfer, offset: start, .. } = outgoing.completion;
-        let fixed = Segment { region, transfer, start, total, at: outgoing.at }.to_bytes();
+        let fixed = Segment { region, transfer, start, total, at }.to_bytes();
         let write = |place: &mut [u8]| {
             let (for_fixed, for_data) = place.split_at_mut(Segment::BYTES);
             for_fixed.copy_from_slice(&fixed);
-            outgoing.with_rest(|rest| match rest.get(..for_data.len()) {
+            outgoing.with_rest(at, |rest| match rest.get(..for_data.len()) {
                 Some(bytes) => for_data.copy_from_slice(bytes),
                 None => for_data.fill(0),
             });
@@ -118,10 +154,18 @@ impl TransferIo<'_> {
             return false;
         }
         self.engine.send_early(self.transport);
-        outgoing.at += length as u64;
+        let next = at + length as u64;
+        match outgoing.again.front_mut() {
+            Some(piece) if next < piece.1 => piece.0 = next,
+            Some(_) => _ = outgoing.again.pop_front(),
+            None => {
+                outgoing.at = next;
+                outgoing.is_sent = outgoing.is_cancelled;
+            }
+        }
         // Prefetch the bytes of the next segment while the NIC sends this one, because they are read for the first time.
-        outgoing.with_rest(|rest| am_ring::prefetch(&rest[..length.min(rest.len())]));
-        outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;
+        outgoing.with_rest(next, |rest| am_ring::prefetch(&rest[..length.min(rest.len())]));
+        outgoing.is_sent |= outgoing.at == total && outgoing.again.is_empty();
         true
     }
 
@@ -162,9 +206,13 @@ impl Bulk {
     /// A segment or notice could not be delivered. Note from which byte on parts of the transfer may be missing.
     pub(super) fn on_returned(&mut self, endpoint: EndpointId, returned: &Returned<Frame>) {
         let message = &returned.message;
-        let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {
-            return;
+        let segment = match message.kind {
+            Kind::Put => Segment::parse(message.payload()).map(|(segment, _)| segment),
+            _ => Notice::parse(message.payload())
+                .filter(|notice| notice.what == NoticeKind::Lent)
+                .map(|notice| lent::segment_of(&notice)),
         };
+        let Some(segment) = segment else { return };
         let is_it = |completion: &Completion| completion.is(endpoint, message.flow, segment.transfer);
         if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
             // A transfer's segment that may have arrived counts as lost. A message was not handled if one certainly did not arrive.

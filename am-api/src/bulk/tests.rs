@@ -278,7 +278,7 @@ fn a_peer_that_lies_about_long_messages_gets_nowhere() {
             1 => pair.forge_message(Kind::Request, HEAD_WORDS as u8, &head(id, 5000, 2, 1000)),
             2 => pair.forge(Kind::Put, &segment(id, total, at, length.min(total.saturating_sub(at) as usize))),
             _ => {
-                let what = [NoticeKind::Get, NoticeKind::Done, NoticeKind::Cancel, NoticeKind::Busy][draw(4) as usize];
+                let what = NoticeKind::ALL[draw(NoticeKind::ALL.len() as u64) as usize];
                 let notice = Notice { into: draw(3) as u32, offset: at, length: total, ..Notice::of(what, id) };
                 pair.forge(Kind::Get, &notice.to_bytes());
             }

@@ -1,13 +1,16 @@
 //! Transfers under way: outgoing ones and arriving ones.
 
+use std::collections::VecDeque;
 use std::rc::Weak;
 
 use am_proto::{Delivery, Fate, FlowId};
 use am_ring::Frame;
+use am_wire::bulk::LENT_BYTES;
 use am_wire::long::EAGER;
 use am_wire::{Buffer, Class, WORD_BYTES};
 
 use super::extent::{Extent, Key};
+use super::lent::{Lease, MIN_LENT};
 use super::messages::PAYLOAD_AT;
 use super::regions::Memory;
 use super::{Completion, TransferKind};
@@ -46,6 +49,8 @@ impl SentMessage {
 
 /// A transfer whose bytes leave here: a put of this side, or a get of a peer.
 pub(super) struct OutgoingTransfer {
+    /// While the peer may read its bytes from this process's memory. It ends before the memory is given up.
+    pub(super) lease: Option<Lease>,
     pub(super) completion: Completion,
     pub(super) source: Source,
     /// The start of the transfer in the source.
@@ -60,6 +65,8 @@ pub(super) struct OutgoingTransfer {
     pub(super) most_credit: usize,
     /// No more bytes are to be sent.
     pub(super) is_cancelled: bool,
+    /// Pieces that were lent and that the peer cannot read: they are sent again, in frames.
+    pub(super) again: VecDeque<(u64, u64)>,
     /// Bytes up to this one may be sent now: all of a transfer, and of a message what the receiver has memory for.
     pub(super) until: u64,
 }
@@ -67,6 +74,7 @@ pub(super) struct OutgoingTransfer {
 impl OutgoingTransfer {
     pub(super) fn new(completion: Completion, source: Source, from: u64) -> Self {
         OutgoingTransfer {
+            lease: None,
             completion,
             source,
             from,
@@ -75,6 +83,7 @@ impl OutgoingTransfer {
             lost: u64::MAX,
             most_credit: 1,
             is_cancelled: false,
+            again: VecDeque::new(),
             until: completion.length,
         }
     }
@@ -97,16 +106,26 @@ impl OutgoingTransfer {
         let present = &mut self.completion.offset;
         if u64::from(attempt) > *present && at <= self.completion.length {
             (*present, self.at) = (attempt.into(), at);
+            self.again.clear();
         }
         if u64::from(attempt) == *present {
             self.until = self.until.max(until).min(self.completion.length);
-            self.is_sent = self.at == self.completion.length;
+            self.is_sent = self.at == self.completion.length && self.again.is_empty();
+        }
+    }
+
+    /// The peer cannot read the piece from this byte on, which was lent.
+    pub(super) fn send_again(&mut self, from: u64) {
+        let piece = (from, (from + LENT_BYTES).min(self.at));
+        if self.lease.is_some() && from < self.at && !self.again.contains(&piece) {
+            self.again.push_back(piece);
+            self.is_sent = false;
         }
     }
 
     /// Whether it waits for the receiver, which has to answer in the end.
     pub(super) fn awaits_peer(&self) -> bool {
-        self.is_sent || (self.at >= self.until && self.until < self.completion.length)
+        self.is_sent || (self.again.is_empty() && self.at >= self.until && self.until < self.completion.length)
     }
 
     /// Whether a handler of the receiver may have got the message. It runs only once all bytes are there.
@@ -116,7 +135,7 @@ impl OutgoingTransfer {
 
     /// Everything before this byte has arrived at the peer. Valid once all undelivered segments have returned.
     pub(super) fn arrived(&self) -> u64 {
-        self.lost.min(self.at)
+        self.again.iter().map(|&(from, _)| from).fold(self.lost.min(self.at), u64::min)
     }
 
     /// Make the next segment the last one, without data. Returns whether it is still to be sent.
@@ -125,10 +144,10 @@ impl OutgoingTransfer {
         self.is_cancelled
     }
 
-    /// Pass the bytes from the next segment on to `take`. They are empty if their owner has shortened them.
+    /// Pass the bytes from this one on to `take`. They are empty if their owner has shortened them.
     #[inline]
-    pub(super) fn with_rest(&self, take: impl FnOnce(&[u8])) {
-        let at = (self.from + self.at) as usize;
+    pub(super) fn with_rest(&self, at: u64, take: impl FnOnce(&[u8])) {
+        let at = (self.from + at) as usize;
         match &self.source {
             Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
             Source::Message(message) => take(message.frame.bytes().get(at..).unwrap_or_default()),
@@ -136,6 +155,22 @@ impl OutgoingTransfer {
                 take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
             }
         }
+    }
+
+    /// Whether enough is left to lend it.
+    pub(super) fn has_to_lend(&self) -> bool {
+        !self.is_cancelled && self.again.is_empty() && self.completion.length - self.at >= MIN_LENT
+    }
+
+    /// The lease on its bytes. `None` if their owner has shortened them.
+    pub(super) fn lease(&mut self) -> Option<&Lease> {
+        if self.lease.is_none() {
+            let Completion { transfer, length, .. } = self.completion;
+            let mut first = None;
+            self.with_rest(0, |bytes| first = (bytes.len() as u64 >= length).then(|| bytes.as_ptr().addr() as u64));
+            self.lease = Some(Lease::new(transfer, first?));
+        }
+        self.lease.as_ref()
     }
 
     pub(super) fn is_readable(&self) -> bool {

@@ -324,8 +324,8 @@ impl<S> Drop for Endpoint<S> {
     /// Close the endpoint, and notify its peers at once.
     fn drop(&mut self) {
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
-        let NodeState { bulk, engine, .. } = &mut *node;
-        let (lent, dropped) = bulk.forget(engine.core_mut(), self.id);
+        let NodeState { bulk, engine, transport, .. } = &mut *node;
+        let (lent, dropped) = bulk.forget(engine.core_mut(), &mut ***transport, self.id);
         node.core().close_endpoint(self.id, &dropped);
         node.events.remove(self.id);
         node.members.remove(self.id);

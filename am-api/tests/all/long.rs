@@ -272,3 +272,21 @@ fn a_peer_that_leaves_in_the_middle() {
         assert_eq!(alpha.state.unhandled, Some(0), "{turns}");
     }
 }
+
+/// Over shared memory the receiver copies what is long from the sender's memory.
+#[test]
+fn long_data_is_copied_once_over_shared_memory() {
+    let name = format!("shm:once-{}", std::process::id());
+    let open = |node: &str| {
+        let node = plain(node).open(&name).expect("a segment");
+        let endpoint = node.endpoint("main").expect("an endpoint");
+        Side { node, endpoint, state: Seen::default() }
+    };
+    let (mut alpha, mut beta, to) = listening((open("alpha"), open("beta")));
+    let all = send((&mut alpha, &mut beta), to, &[MOST, 5, 300_000, 0, 20_000, 40_000], 2);
+    until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.answered.len() == all.len());
+    assert_eq!((&beta.state.asked, &alpha.state.answered), (&all, &all));
+    for side in [&alpha, &beta] {
+        assert_eq!((side.counter("bulk_unreadable"), side.counter("bulk_lent") >= 4 + 2 + 1), (0, true));
+    }
+}

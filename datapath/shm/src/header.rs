@@ -6,6 +6,8 @@
 //!    512  changes                 grows when a member joins or leaves
 //!   1024  member 0: generation    0 while there is none
 //!   1028            left          when its last owner left, in milliseconds of the system's clock
+//!   1032            process       its id, 0 if none may read its memory
+//!   1040            secret        its address in that process, and its value
 //!   1088            asleep        1: write to its FIFO after sending
 //!   1152  member 1 …
 //!   9216  holds                   for each member, the member numbers whose lanes it still reads
@@ -27,16 +29,19 @@ use nix::time::{ClockId, clock_gettime};
 use crate::ShmOpenError;
 use crate::errors::system;
 use crate::options::{self, MAX_MEMBERS};
+use crate::process::Process;
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
 /// The version of the whole segment, lanes and locks included.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 const GEOMETRY_OFFSET: usize = 16;
 const CHANGES_OFFSET: usize = 512;
 const MEMBERS_OFFSET: usize = 1024;
 const MEMBER_BYTES: usize = 128;
 const LEFT_OFFSET: usize = 4;
+const PROCESS_OFFSET: usize = 8;
+const SECRET_OFFSET: usize = 16;
 const ASLEEP_OFFSET: usize = 64;
 const HOLDS_OFFSET: usize = MEMBERS_OFFSET + MAX_MEMBERS * MEMBER_BYTES;
 
@@ -160,6 +165,24 @@ impl Header {
     #[inline]
     pub(crate) fn asleep(&self, member: usize) -> SleepWord<'_> {
         SleepWord::at(&self.words, MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
+    }
+
+    /// Write which process this member is.
+    pub(crate) fn set_process(&self, member: usize, process: &Process) {
+        let at = MEMBERS_OFFSET + member * MEMBER_BYTES;
+        let halves = [process.secret_at, process.secret].map(|number| [number as u32, (number >> 32) as u32]);
+        for (nth, half) in halves.into_iter().flatten().enumerate() {
+            self.words.word(at + SECRET_OFFSET + 4 * nth).store(half, Relaxed);
+        }
+        self.words.word(at + PROCESS_OFFSET).store(process.id, Relaxed);
+    }
+
+    /// The process of a member, as it says.
+    pub(crate) fn process(&self, member: usize) -> Process {
+        let at = MEMBERS_OFFSET + member * MEMBER_BYTES;
+        let word = |offset: usize| u64::from(self.words.word(at + offset).load(Relaxed));
+        let number = |offset: usize| word(offset) | word(offset + 4) << 32;
+        Process { id: word(PROCESS_OFFSET) as u32, secret_at: number(SECRET_OFFSET), secret: number(SECRET_OFFSET + 8) }
     }
 
     /// How long this number has had no owner.

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use am_ring::{Mapping, Owner};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
 
 use crate::ShmOpenError;
 use crate::errors::system;
@@ -21,10 +23,13 @@ use crate::holder::MemberLocks;
 use crate::locks::{self, JoinLock};
 use crate::map::SegmentPages;
 use crate::options::{DEFAULT_FRAME, DEFAULT_MEMBERS, MAX_MEMBERS, ShmOptions};
+use crate::process::{Process, Secret};
 use crate::segment_path::SegmentPath;
 
 /// If a number is needed, the unread frames of its last owner are kept for this time.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// The permissions of a file that others than its owner may use.
+const OTHER_USERS: u32 = 0o077;
 /// The pause between two searches for a number whose lanes were read.
 const UNREAD_PAUSE: Duration = Duration::from_millis(2);
 
@@ -40,6 +45,9 @@ pub(crate) struct Membership {
     pub(crate) member: usize,
     pub(crate) generation: u32,
     pub(crate) owner: Owner,
+    /// Only this user may join.
+    pub(crate) is_private: bool,
+    secret: Secret,
     locks: MemberLocks,
     file: Own<File>,
 }
@@ -60,6 +68,9 @@ impl Membership {
                         drop_claim(&place, &file);
                     }
                     let Some((locks, file)) = taken? else { continue };
+                    let is_private = file
+                        .metadata()
+                        .is_ok_and(|data| data.uid() == geteuid().as_raw() && data.mode() & OTHER_USERS == 0);
                     return Ok(Membership {
                         header,
                         mapping,
@@ -69,6 +80,8 @@ impl Membership {
                         member,
                         generation,
                         owner,
+                        is_private,
+                        secret: Secret::new(),
                         locks,
                         file,
                     });
@@ -81,6 +94,8 @@ impl Membership {
 
     /// Announce this member to the others.
     pub(crate) fn announce(&self) {
+        let process = if self.is_private { self.secret.process() } else { Process::default() };
+        self.header.set_process(self.member, &process);
         self.header.asleep(self.member).clear();
         self.header.generation(self.member).store(self.generation, Release);
         self.header.notify_members();

@@ -25,6 +25,9 @@
 //! the next process waits, and after 15 s takes the number that was left first. The last member that leaves removes the file.
 //! If all members were killed, the next process that opens the name makes a new file.
 //!
+//! Long messages and transfers need not pass the lanes: a receiver copies them from the memory of the sender's process
+//! (`process.rs`, [decision 171](../../../docs/decisions/0171-the-receiver-copies-long-data-from-the-senders-memory.md)).
+//!
 //! # Limits
 //!
 //! - A frame for a member that died is lost (`shm_lost_dead`). A live member that takes nothing from its full lane for
@@ -68,6 +71,7 @@ mod locks;
 mod map;
 mod options;
 mod peer;
+mod process;
 mod receive;
 mod segment_path;
 mod send;

@@ -9,6 +9,7 @@ use am_ring::lane::{Duplex, Pair, Peeked, Shared};
 use am_wire::Address;
 
 use crate::join::Membership;
+use crate::process::Process;
 
 /// A member that takes nothing from its full lane for this long counts as stalled. Frames for it are then lost, so that it
 /// does not block those for others (head-of-line blocking).
@@ -25,6 +26,8 @@ pub(crate) struct Peer {
     pub(crate) lanes: Duplex,
     /// The member has left. Frames in its lane are still received.
     pub(crate) is_leaving: bool,
+    /// Its process, if this one can read its memory. Found out when it is first asked for.
+    memory: Option<Option<Process>>,
     /// Set while its lane is full.
     full_since: Option<FullLane>,
     /// The peer's FIFO, opened when it is first needed.
@@ -67,6 +70,7 @@ impl Peer {
             generation: 0,
             lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
             is_leaving: false,
+            memory: None,
             full_since: None,
             waker: None,
             waker_name: own.place.fifo_name(member),
@@ -78,7 +82,14 @@ impl Peer {
         own.header.holds.keep(own.member, self.member);
         self.generation = birth;
         self.lanes.connect(Pair::new(own.generation, birth), Pair::new(birth, own.generation));
-        (self.is_leaving, self.full_since, self.waker) = (false, None, None);
+        (self.is_leaving, self.memory, self.full_since, self.waker) = (false, None, None, None);
+    }
+
+    /// Copy bytes of its process's memory. Returns whether all were copied.
+    pub(crate) fn read_memory(&mut self, own: &Membership, at: u64, into: &mut [u8]) -> bool {
+        let found =
+            || Some(own.header.process(self.member)).filter(|process| own.is_private && process.read(0, &mut []));
+        self.memory.get_or_insert_with(found).is_some_and(|process| process.read(at, into))
     }
 
     /// Whether all frames in its lane were received. An invalid record counts as their end.

@@ -108,6 +108,12 @@ impl Transport for Shm {
         self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
+    fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
+        let Shm { peers, membership, .. } = self;
+        let found = peers.iter_mut().find(|peer| peer.has_address(of));
+        found.is_some_and(|peer| peer.read_memory(membership, at, into))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.counters.each(each);
         each("shm_no_frame", self.lane_counters.no_frame);

@@ -1,4 +1,4 @@
-//! **The interface between the protocol and the devices**: a trait of eight calls, for a NIC or another carrier of frames. The
+//! **The interface between the protocol and the devices**: a trait of nine calls, for a NIC or another carrier of frames. The
 //! protocol does not know what carries its frames, and a transport does not know what they mean.
 //!
 //! ```text
@@ -154,6 +154,12 @@ pub trait Transport {
         PeerInfo::default()
     }
 
+    /// Copy bytes from the memory of the process at this link address, where they start at address `at`. Returns whether `into` was
+    /// filled. With an empty `into`: whether this process can read that process's memory at all.
+    fn read_memory(&mut self, _of: Address, _at: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
     /// The name and value of each of its counters. It may make system calls and allocate, so call it for reports and not in each
     /// turn.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
@@ -228,6 +234,10 @@ macro_rules! forward {
 
         fn peer(&self, at: Address) -> PeerInfo {
             (**self).peer(at)
+        }
+
+        fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
+            (**self).read_memory(of, at, into)
         }
 
         fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

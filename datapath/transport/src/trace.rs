@@ -146,6 +146,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.peer(at)
     }
 
+    fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
+        self.inner.read_memory(of, at, into)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("trace_frames", self.log.frames);

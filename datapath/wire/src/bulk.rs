@@ -97,11 +97,20 @@ pub enum NoticeKind {
     Cancel = 8,
     /// It ended before its last byte, as you said: the bytes before are in my memory.
     Cancelled = 9,
+    /// The next bytes of a transfer, at most [`LENT_BYTES`] and not beyond its end, are in my memory: copy them from there.
+    /// `into` is where they go in the transfer, `offset` where it starts in `region`, `length` the bytes of the whole
+    /// transfer, `into_offset` the address of the bytes in the memory of my process.
+    Lent = 10,
+    /// I cannot read your memory: send the bytes from `into` on.
+    Unreadable = 11,
 }
+
+/// The most bytes of a [`NoticeKind::Lent`].
+pub const LENT_BYTES: u64 = 256 << 10;
 
 impl NoticeKind {
     /// All of them, in the order of their codes.
-    pub const ALL: [NoticeKind; 9] = [
+    pub const ALL: [NoticeKind; 11] = [
         NoticeKind::Get,
         NoticeKind::Done,
         NoticeKind::NoRegion,
@@ -111,6 +120,8 @@ impl NoticeKind {
         NoticeKind::Waiting,
         NoticeKind::Cancel,
         NoticeKind::Cancelled,
+        NoticeKind::Lent,
+        NoticeKind::Unreadable,
     ];
 }
 

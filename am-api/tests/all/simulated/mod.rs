@@ -6,6 +6,7 @@
 
 mod app;
 mod node;
+mod reading;
 mod seen;
 mod transfers;
 mod work;
@@ -36,6 +37,8 @@ const SEEN: &[&str] = &[
     "long",
     "long_waited",
     "long_evicted",
+    "bulk_lent",
+    "bulk_unreadable",
     "closed",
     "closed by who had accepted",
     "ended by another",

@@ -10,6 +10,7 @@ use am_netdev_sim::{Disconnector, Nanos, Net, NicHandle, US};
 use am_ring::Pool;
 use am_transport::Transport;
 
+use super::reading::Reading;
 use super::seen::{Common, Memory, Seen};
 use crate::simulated::app::{App, name};
 use crate::simulated::work::Work;
@@ -35,7 +36,7 @@ impl Side {
         let now = net.borrow().now();
         let incarnation = Incarnation(work.seed << 16 | run.run as u64);
         let builder = work.builder(&name(run.node)).clock(clock.clone(), incarnation);
-        let node = builder.open_on(Box::new(plug)).expect("frames enough");
+        let node = builder.open_on(Box::new(Reading::new(plug, work.seed))).expect("frames enough");
         let app = App::new(run, common, work, now);
         let mut side = Side { node, endpoint: None, app, cut, pool, idle: 0 };
         side.open();

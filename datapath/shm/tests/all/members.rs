@@ -142,3 +142,22 @@ fn a_sleeper_in_another_thread_misses_nothing() {
     }
     assert!(far.join().unwrap() > 0, "it never slept, so nothing was tried");
 }
+
+/// Another user of an open link could name a process of this user.
+#[test]
+fn memory_is_read_only_where_one_user_can_join() {
+    for (mode, is_read) in [(0o600, true), (0o660, false), (0o606, false)] {
+        let dir = tempdir().unwrap();
+        let options = am_shm::ShmOptions { mode, ..options(dir.path()) };
+        let (mut one, mut other) = (join(&options), join(&options));
+        let (bytes, mut into) = ([1, 2, 3], [0; 3]);
+        let (at, address) = ((&raw const bytes).addr() as u64, other.caps().address);
+        one.flush();
+        assert_eq!(one.read_memory(address, 0, &mut []), is_read, "{mode:o}");
+        assert_eq!((one.read_memory(address, at, &mut into), into == bytes), (is_read, is_read), "{mode:o}");
+        assert!(!one.read_memory(Address([2, 9, 9, 9, 9, 3]), at, &mut into), "there is no such member");
+        drop(other);
+        one.flush();
+        assert!(!one.read_memory(address, at, &mut into), "it has left");
+    }
+}

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use am_wire::bounce::RejectTemplate;
-use am_wire::bulk::{Notice, Segment};
+use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::coalesced::{Body, Writer};
 use am_wire::control::{Control, Name};
 use am_wire::frame::{self, LinkAddresses, MIN_FRAME, ParsedFrame};
@@ -165,7 +165,11 @@ pub fn bulk(bytes: &[u8]) {
     }
     match Notice::parse(bytes) {
         Some(notice) => assert_eq!(notice.to_bytes(), bytes),
-        None => assert!(bytes.len() != Notice::BYTES || !(1..=6).contains(&bytes[3]) || bytes[..3] != [0; 3]),
+        None => assert!(
+            bytes.len() != Notice::BYTES
+                || !(1..=NoticeKind::ALL.len() as u8).contains(&bytes[3])
+                || bytes[..3] != [0; 3]
+        ),
     }
 }
 

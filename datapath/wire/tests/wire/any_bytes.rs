@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn bulk_bodies_take_any_bytes(bytes in vec(any::<u8>(), 0..80), mask in vec(any::<u8>(), 24), code in 0u8..9) {
+    fn bulk_bodies_take_any_bytes(bytes in vec(any::<u8>(), 0..80), mask in vec(any::<u8>(), 24), code in 0u8..13) {
         checks::bulk(&bytes);
         // Numbers that are small enough for a segment to fit its transfer.
         let mut small = bytes.clone();
