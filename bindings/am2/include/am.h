@@ -195,13 +195,13 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 int AM2_SetHandler(ep_t endpoint, handler_t handler, am_handler_fn_t function);
 int AM2_SetHandlerAny(ep_t endpoint, handler_t *handler, am_handler_fn_t function);
 #ifdef __cplusplus
-}
+extern "C++" {
 static inline am_handler_fn_t AM2_HandlerOf(am_handler_fn_t function) { return function; }
 template <class R, class... A> inline am_handler_fn_t AM2_HandlerOf(R (*function)(A...))
 {
     return reinterpret_cast<am_handler_fn_t>(function);
 }
-extern "C" {
+}
 #else
 #define AM2_HandlerOf(function) ((am_handler_fn_t)(function))
 #endif
@@ -284,7 +284,7 @@ static inline am2_dest_t AM2_DestSigned(intmax_t offset)
 }
 
 #ifdef __cplusplus
-} /* templates and overloads have C++ linkage */
+extern "C++" { /* templates and overloads; also where a program includes this within extern "C" */
 /* NULL is an address, as in C, though C++ takes it for a number. The text of the argument says it. */
 static inline constexpr bool AM2_IsOver(const char *text)
 {
@@ -312,7 +312,7 @@ template <> struct AM2_Dest<false> {
 #define AM2_TEXT_AS_IT_IS(dest) #dest
 #define AM2_TEXT(dest) AM2_TEXT_AS_IT_IS(dest)
 #define AM2_DEST(dest) AM2_Dest<AM2_IsNull(AM2_TEXT(dest))>::of(dest)
-extern "C" {
+}
 #else
 /* _Generic is C11's: compilers have it in C99 as an extension. */
 #define AM2_DEST(dest)                                                                                                 \

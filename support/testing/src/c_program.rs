@@ -132,8 +132,13 @@ impl Library {
             for header in std::fs::read_dir(Path::new(self.root).join("include")).expect("its headers") {
                 let alone = at.join("alone");
                 let name = header.expect("a header").file_name();
-                std::fs::write(&alone, format!("#include <{}>\nint is_here;\n", name.display())).expect("a file");
-                run(compile(&alone).arg("-fsyntax-only"));
+                // C++ programs include headers of C within `extern "C"`, too.
+                let [begin, end] = if language == "c++" { ["extern \"C\" {", "}"] } else { ["", ""] };
+                for [begin, end] in [["", ""], [begin, end]] {
+                    let text = format!("{begin}\n#include <{}>\n{end}\nint is_here;\n", name.display());
+                    std::fs::write(&alone, text).expect("a file");
+                    run(compile(&alone).arg("-fsyntax-only"));
+                }
             }
             let (link, library) = (format!("-L{}", at.display()), format!("-l{}", self.name));
             run(compile(&source).args(["-x", "none", &link, &library, "-lpthread", "-o"]).arg(program.path()));
