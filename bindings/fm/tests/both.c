@@ -22,7 +22,7 @@
 enum { ECHO, ANSWER, MISSING };
 
 static const char *const names[] = {"alpha", "beta"};
-static int is_over, came_back;
+static int is_over, has_left, came_back;
 
 static void on_echo(void *context, const FM_message *message)
 {
@@ -53,6 +53,7 @@ static void *serve(void *unused)
     while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
         EXPECT(FM_extract_or_wait(10) >= 0);
     EXPECT(FM_finalize() == 0);
+    __atomic_store_n(&has_left, 1, __ATOMIC_RELEASE);
     return unused;
 }
 
@@ -69,12 +70,19 @@ int main(void)
     EXPECT(FM_meet(60000) == 0);
     EXPECT(FM_node() == 0 && FM_nodes() == 2 && FM_most(1) > 0);
     EXPECT(FM_send_4(1, ECHO, 1, 2, 3, 4) == 0);
+    while (answers < 1)
+        EXPECT(FM_extract_or_wait(10) >= 0);
     EXPECT(FM_send(1, ECHO, "bytes", 5) == 0);
+    while (answers < 2)
+        EXPECT(FM_extract_or_wait(10) >= 0);
     EXPECT(FM_send_4(1, MISSING, 0, 0, 0, 0) == 0);
-    while (answers < 2 || !came_back)
+    while (!came_back)
         EXPECT(FM_extract_or_wait(10) >= 0);
     EXPECT(FM_counter("returned") == 1);
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+    /* The other node waits until this one has taken what it sent. */
+    while (!__atomic_load_n(&has_left, __ATOMIC_ACQUIRE))
+        EXPECT(FM_extract_or_wait(10) >= 0);
     EXPECT(pthread_join(thread, NULL) == 0);
     EXPECT(FM_finalize() == 0);
     printf("the same in both languages\n");
