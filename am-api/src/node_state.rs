@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
+use std::ops::Deref;
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use am_engine::{Clock, Engine, PollScope};
 use am_proto::{Core, Delivery, EndpointId, Event, FlowEnd, FlowId, FlowState, SendError, Time};
 use am_ring::{Frame, Lease, LeaseTable, Owned, ProcessRc, ProcessWeak, RefMut};
 use am_transport::Transport;
+use am_wire::control::Control;
 use am_wire::long::Head;
 use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 
@@ -129,6 +131,44 @@ pub(crate) trait Payload {
     fn bytes(&self) -> usize;
     /// Copy it into the frame, to `place`, which has its length.
     fn put(&self, place: &mut [u8]);
+    /// Whether the program shares it.
+    const IS_SHARED: bool = false;
+    /// A handle on it for the node, if it is shared.
+    fn share(&self) -> Option<Box<dyn AsRef<[u8]>>> {
+        None
+    }
+}
+
+/// A payload that the program shares with the node.
+pub(crate) struct Shared<'a, D>(pub(crate) &'a D);
+
+/// The node's handle on a shared payload.
+struct Handle<D>(D);
+
+impl<D: Deref<Target: AsRef<[u8]>>> AsRef<[u8]> for Handle<D> {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl<D: Deref<Target: AsRef<[u8]>> + Clone + 'static> Payload for Shared<'_, D> {
+    const IS_SHARED: bool = true;
+
+    fn bytes(&self) -> usize {
+        (**self.0).as_ref().len()
+    }
+
+    fn put(&self, place: &mut [u8]) {
+        // Its length may change from call to call.
+        match (**self.0).as_ref().get(..place.len()) {
+            Some(bytes) => place.copy_from_slice(bytes),
+            None => place.fill(0),
+        }
+    }
+
+    fn share(&self) -> Option<Box<dyn AsRef<[u8]>>> {
+        Some(Box::new(Handle(self.0.clone())))
+    }
 }
 
 impl Payload for [u8] {
@@ -160,6 +200,11 @@ impl Payload for [IoSlice<'_>] {
 /// Messages with at least this many bytes of words and payload evict each other from the L1 cache. So each is handed to the transport at
 /// once, and its frame is prefetched. A shorter one may be coalesced with others, and waits for the doorbell.
 pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;
+
+/// A payload below this fits every frame, with all words: the shortest frames of nodes carry control messages.
+const SMALL: usize = 64;
+
+const _: () = assert!(Framing::Plain.body_at() + MAX_WORDS * WORD_BYTES + SMALL <= Control::MAX_FRAME);
 
 /// Words in network byte order.
 #[inline]
@@ -232,7 +277,7 @@ impl NodeState {
     }
 
     /// Admit the message, and write it into the frame. An error returns the frame. With `LONG`, a message that does not fit leaves in
-    /// several frames.
+    /// several frames. One of less than [`SMALL`] fits every frame.
     #[inline(always)]
     pub(crate) fn send<const LONG: bool, P: Payload + ?Sized>(
         &mut self,
@@ -246,17 +291,46 @@ impl NodeState {
         if words.len() > MAX_WORDS {
             return Err((RequestError::TooManyWords { count: words.len(), most: MAX_WORDS }, frame));
         }
-        let body = payload.bytes().saturating_add(words.len() * WORD_BYTES);
-        let write = |place: &mut [u8]| {
-            put_words(place, words);
-            payload.put(&mut place[words.len() * WORD_BYTES..]);
-        };
         if class == Class::Request && !self.bulk.may_follow(flow) {
             return Err((RequestError::NoCredit, frame));
         }
-        match self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write) {
+        if payload.bytes() >= SMALL {
+            return self.send_large::<LONG, P>(flow, class, handler, words, payload, frame);
+        }
+        self.send_in_frame(flow, class, handler, words, payload, frame).map_err(|(error, frame)| (error.into(), frame))
+    }
+
+    #[inline(always)]
+    fn send_in_frame<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+        frame: Frame,
+    ) -> Result<(), (SendError, Frame)> {
+        let words_bytes = words.len() * WORD_BYTES;
+        let body = payload.bytes().saturating_add(words_bytes);
+        self.core().send(flow, class, handler.0, words.len() as u8, frame, body, |place| {
+            put_words(place, words);
+            payload.put(&mut place[words_bytes..]);
+        })
+    }
+
+    #[inline(never)]
+    fn send_large<const LONG: bool, P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+        frame: Frame,
+    ) -> Result<(), (RequestError, Frame)> {
+        match self.send_in_frame(flow, class, handler, words, payload, frame) {
             Ok(()) => {
-                if body >= LARGE {
+                if payload.bytes() + words.len() * WORD_BYTES >= LARGE {
                     self.engine.send_early(&mut **self.transport);
                 }
                 Ok(())
@@ -268,7 +342,8 @@ impl NodeState {
         }
     }
 
-    /// Send the head of a message that is longer than a frame, and copy its payload, for the segments and for its return.
+    /// Send the head of a message that is longer than a frame. Its payload is copied, for the segments and for its return, unless the
+    /// program shares it.
     #[cold]
     #[inline(never)]
     fn send_long<P: Payload + ?Sized>(
@@ -293,12 +368,17 @@ impl NodeState {
         if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
             return Err((RequestError::NoCredit, frame));
         }
-        let Some(mut whole) = self.bulk.message_frame(class, bytes) else {
+        let copied = if P::IS_SHARED { 0 } else { bytes };
+        let Some(mut whole) = self.bulk.message_frame(class, copied) else {
             return Err((RequestError::QueueFull, frame));
         };
         let Some(place) = whole.space() else { return Err((RequestError::NoFrame, frame)) };
         put_words(&mut place[PAYLOAD_AT - words_bytes..PAYLOAD_AT], words);
-        payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
+        if !P::IS_SHARED {
+            payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
+        }
+        let shared = payload.share();
+        let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole, shared };
         let id = self.bulk.next_message_id();
         let head = Head { id, total: bytes as u32, words: words.len() as u8 };
         let begun = bytes.min(max_body - start);
@@ -306,16 +386,19 @@ impl NodeState {
             to[..Head::BYTES].copy_from_slice(&head.to_bytes());
             to[Head::BYTES..start].fill(0);
             put_words(&mut to[Head::BYTES..start], words);
-            to[start..].copy_from_slice(&whole.bytes()[PAYLOAD_AT..PAYLOAD_AT + begun]);
+            match message.payload().get(..begun) {
+                Some(first) => to[start..].copy_from_slice(first),
+                None => to[start..].fill(0),
+            }
         };
         let endpoint = self.engine.core().endpoint_of(flow);
-        self.engine
-            .core_mut()
-            .send(flow, class, handler.0, HEAD_WORDS as u8, frame, start + begun, write)
-            .map_err(|(error, frame)| (error.into(), frame))?;
+        let core = self.engine.core_mut();
+        if let Err((error, frame)) = core.send(flow, class, handler.0, HEAD_WORDS as u8, frame, start + begun, write) {
+            self.bulk.drop_unsent(message);
+            return Err((error.into(), frame));
+        }
         self.engine.send_early(&mut **self.transport);
-        let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole };
-        self.bulk.send_message(endpoint, id, begun, message);
+        self.bulk.send_message(endpoint, id, (begun, bytes), message);
         Ok(())
     }
 

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io::IoSlice;
+use std::ops::Deref;
 
 use am_proto::{FlowId, ReturnReason};
 use am_wire::{Class, WORD_BYTES};
 
-use crate::node_state::{NodeWeak, Payload, borrow_to_drop};
+use crate::node_state::{NodeWeak, Payload, Shared, borrow_to_drop};
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
@@ -117,6 +118,20 @@ impl Token {
     /// As [`Token::reply`].
     pub fn reply_vectored(self, handler: HandlerId, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
+    }
+
+    /// As [`reply`](Token::reply), with a payload that the node shares instead of copying it: see
+    /// [`Endpoint::try_request_shared`](crate::Endpoint::try_request_shared).
+    ///
+    /// # Errors
+    /// As [`Token::reply`].
+    pub fn reply_shared(
+        self,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
+    ) -> Result<(), ReplyError> {
+        self.reply_with(handler, words, &Shared(payload))
     }
 
     #[inline]

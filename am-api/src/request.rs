@@ -1,10 +1,11 @@
 //! Requests: step 1 of a message's path.
 
 use std::io::IoSlice;
+use std::ops::Deref;
 
 use am_wire::Class;
 
-use crate::node_state::{LARGE, Payload};
+use crate::node_state::{LARGE, Payload, Shared};
 use crate::{Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {
@@ -52,6 +53,31 @@ impl<S> Endpoint<S> {
         payload: &[IoSlice<'_>],
     ) -> Result<(), RequestError> {
         self.request_with::<true, _>(to, handler, words, payload)
+    }
+
+    /// As [`try_request`](Endpoint::try_request), with a payload that the node shares instead of copying it, if it is longer than a
+    /// frame: a counted slice, as `Rc<[u8]>` or `Arc<Vec<u8>>`, or a counted mapped file. The node has a clone until the peer has all of
+    /// it. Many messages may share one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use am_api::{Connection, Endpoint, HandlerId, RequestError};
+    ///
+    /// fn publish(endpoint: &Endpoint<()>, to: &[Connection], page: &Arc<Vec<u8>>) -> Result<(), RequestError> {
+    ///     to.iter().try_for_each(|to| endpoint.try_request_shared(*to, HandlerId(0), &[], page))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_request`].
+    pub fn try_request_shared(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
+    ) -> Result<(), RequestError> {
+        self.request_with::<true, _>(to, handler, words, &Shared(payload))
     }
 
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.

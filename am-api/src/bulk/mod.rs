@@ -28,7 +28,7 @@ use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::bulk::{Notice, NoticeKind};
 use am_wire::long::Head;
-use am_wire::{Class, Kind};
+use am_wire::{Buffer, Class, Kind};
 use memory::MessageMemory;
 
 pub(crate) use memory::buffer_length;
@@ -264,7 +264,10 @@ impl Bulk {
             self.probe_at = None;
         }
         self.is_quiet = is_idle && self.ended.is_empty();
-        self.has_news = !(self.completions.is_empty() && self.returned.is_empty() && self.long.ready.is_empty());
+        self.has_news = !(self.completions.is_empty()
+            && self.returned.is_empty()
+            && self.long.ready.is_empty()
+            && self.lent.is_empty());
     }
 
     /// Whether all is idle, and no ended connection may still have transfers.
@@ -334,15 +337,27 @@ impl Bulk {
         }
     }
 
+    /// A long message did not begin. The caller of a send has borrowed the node, so its payload is dropped later.
+    pub(crate) fn drop_unsent(&mut self, message: SentMessage) {
+        self.lent.extend(message.shared.map(Source::Lent));
+        self.settle();
+    }
+
     /// The number of the next long message of this side.
     pub(crate) fn next_message_id(&mut self) -> u32 {
         self.next_id()
     }
 
-    /// A long message begins: its head, with the first `at` bytes, was sent.
-    pub(crate) fn send_message(&mut self, endpoint: EndpointId, id: u32, at: usize, message: under_way::SentMessage) {
+    /// A long message of `length` bytes begins: its head, with the first `at` bytes, was sent.
+    pub(crate) fn send_message(
+        &mut self,
+        endpoint: EndpointId,
+        id: u32,
+        (at, length): (usize, usize),
+        message: SentMessage,
+    ) {
         let (kind, flow, region, result) = (TransferKind::Put, message.flow, am_wire::long::MESSAGE, Ok(()));
-        let length = message.payload_len() as u64;
+        let length = length as u64;
         self.counters.messages_sent += 1;
         let completion = Completion { kind, endpoint, flow, transfer: id, region, offset: 0, length, result };
         self.outgoing.push_back(under_way::OutgoingTransfer::message(completion, message, at as u64));
@@ -415,11 +430,12 @@ impl Bulk {
         let (completion, source) = (outgoing.completion, outgoing.source);
         match (source, result) {
             (Source::Message(message), Err(TransferError::Lost { reason, .. })) => {
-                let returned = Returned { reason, fate, message: message.into_delivery() };
-                self.returned.push_back((completion.endpoint, returned));
+                let message = self.return_message(message);
+                self.returned.push_back((completion.endpoint, Returned { reason, fate, message }));
             }
             (Source::Message(message), _) => {
-                mem::drop(message);
+                self.lent.extend(message.shared.map(Source::Lent));
+                mem::drop(message.frame);
                 self.sending.trim();
             }
             (source, result) => {
@@ -447,7 +463,25 @@ impl Bulk {
         let fate = if outgoing.fate() == Fate::NotDelivered { Fate::NotDelivered } else { returned.fate };
         mem::drop(outgoing.lease);
         let Source::Message(message) = outgoing.source else { return None };
-        Some(Returned { fate, message: message.into_delivery(), ..returned })
+        let message = self.return_message(message);
+        self.settle();
+        Some(Returned { fate, message, ..returned })
+    }
+
+    /// A long message returns with its payload, which is copied if the program shared it.
+    fn return_message(&mut self, mut message: SentMessage) -> Delivery<Frame> {
+        if let Some(data) = message.shared.take() {
+            let bytes = (*data).as_ref();
+            if let Some(mut whole) = self.sending.take_beyond(PAYLOAD_AT + bytes.len())
+                && let Some(place) = whole.space()
+            {
+                place[..PAYLOAD_AT].copy_from_slice(&message.frame.bytes()[..PAYLOAD_AT]);
+                place[PAYLOAD_AT..][..bytes.len()].copy_from_slice(bytes);
+                message.frame = whole;
+            }
+            self.lent.push(Source::Lent(data));
+        }
+        message.to_delivery()
     }
 
     /// Memory that was lent to a transfer that has ended. Its `Drop` may call the node, so the caller must drop it while the node

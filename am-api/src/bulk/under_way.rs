@@ -21,7 +21,7 @@ pub(crate) enum Source {
     Lent(Box<dyn AsRef<[u8]>>),
     /// A region of this side, which a peer gets.
     Region(Memory),
-    /// A long message. The frame has its words, and its payload from [`PAYLOAD_AT`] on.
+    /// A long message.
     Message(SentMessage),
 }
 
@@ -31,19 +31,24 @@ pub(crate) struct SentMessage {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: usize,
+    /// It has the words, and the payload from [`PAYLOAD_AT`] on, unless that is shared.
     pub(crate) frame: Frame,
+    /// The payload, if the program shares it.
+    pub(crate) shared: Option<Box<dyn AsRef<[u8]>>>,
 }
 
 impl SentMessage {
-    /// Bytes of its payload.
-    pub(super) fn payload_len(&self) -> usize {
-        self.frame.bytes().len() - PAYLOAD_AT
+    pub(crate) fn payload(&self) -> &[u8] {
+        match &self.shared {
+            Some(data) => (**data).as_ref(),
+            None => &self.frame.bytes()[PAYLOAD_AT..],
+        }
     }
 
     /// The message as a returned one.
-    pub(super) fn into_delivery(self) -> Delivery<Frame> {
-        let SentMessage { flow, class, handler, words, frame } = self;
-        Delivery::returned(flow, class, handler, words, PAYLOAD_AT - words * WORD_BYTES, frame)
+    pub(super) fn to_delivery(&self) -> Delivery<Frame> {
+        let &SentMessage { flow, class, handler, words, .. } = self;
+        Delivery::returned(flow, class, handler, words, PAYLOAD_AT - words * WORD_BYTES, self.frame.share())
     }
 }
 
@@ -91,8 +96,7 @@ impl OutgoingTransfer {
     /// A long message whose head, with its first `at` bytes, was sent.
     pub(super) fn message(completion: Completion, message: SentMessage, at: u64) -> Self {
         let until = u64::from(EAGER).max(at).min(completion.length);
-        let from = PAYLOAD_AT as u64;
-        let transfer = OutgoingTransfer::new(completion, Source::Message(message), from);
+        let transfer = OutgoingTransfer::new(completion, Source::Message(message), 0);
         OutgoingTransfer { at, until, is_sent: at == completion.length, ..transfer }
     }
 
@@ -150,7 +154,7 @@ impl OutgoingTransfer {
         let at = (self.from + at) as usize;
         match &self.source {
             Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
-            Source::Message(message) => take(message.frame.bytes().get(at..).unwrap_or_default()),
+            Source::Message(message) => take(message.payload().get(at..).unwrap_or_default()),
             Source::Region(memory) => {
                 take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Side, connect, nodes, plain, until};
@@ -289,4 +290,26 @@ fn long_data_is_copied_once_over_shared_memory() {
     for side in [&alpha, &beta] {
         assert_eq!((side.counter("bulk_unreadable"), side.counter("bulk_lent") >= 4 + 2 + 1), (0, true));
     }
+}
+
+/// A shared payload is not copied by its sender, and is given back when the message was handled or has returned.
+#[test]
+fn a_shared_payload_is_given_back() {
+    let (mut alpha, mut beta, to) = pair();
+    let (page, answer) = (Arc::new(pattern(MOST, 3)), Arc::new(pattern(200_000, 4)));
+    let answers = Arc::clone(&answer);
+    beta.endpoint.on_request(ECHO, move |_, Request { token, .. }| token.reply_shared(ECHO, &[4], &answers).unwrap());
+    alpha.endpoint.try_request_shared(to, KEEP, &[3, 8], &page).unwrap();
+    assert_eq!(Arc::strong_count(&page), 2, "the node has one");
+    until(&mut alpha, &mut beta, "kept", |_, beta| beta.state.kept.len() == 1);
+    assert!(beta.state.kept[0][..] == pattern(MOST, 3));
+    until(&mut alpha, &mut beta, "given back", |_, _| Arc::strong_count(&page) == 1);
+    alpha.endpoint.try_request_shared(to, HandlerId(77), &[3], &page).unwrap();
+    until(&mut alpha, &mut beta, "returned", |alpha, _| !alpha.state.returned.is_empty());
+    assert_eq!(alpha.state.returned, [(3, MOST, ReturnReason::NoHandler, Fate::NotDelivered)]);
+    until(&mut alpha, &mut beta, "given back", |_, _| Arc::strong_count(&page) == 1);
+    alpha.endpoint.try_request_shared(to, ECHO, &[1], &Arc::new(vec![0; 7])).unwrap();
+    until(&mut alpha, &mut beta, "answered", |alpha, _| !alpha.state.answered.is_empty());
+    assert_eq!(alpha.state.answered, [(vec![4], 200_000)]);
+    until(&mut alpha, &mut beta, "given back", |_, _| Arc::strong_count(&answer) == 2);
 }
