@@ -368,9 +368,10 @@ impl Bulk {
         self.settle();
     }
 
-    /// Whether a long message of this side is on its way on this connection.
-    pub(crate) fn has_message_on(&self, flow: FlowId) -> bool {
-        self.outgoing.iter().any(|outgoing| outgoing.is_message() && outgoing.completion.flow == flow)
+    /// The bytes of this side's long messages that are on their way on this connection.
+    pub(crate) fn message_bytes_on(&self, flow: FlowId) -> usize {
+        let its = self.outgoing.iter().filter(|outgoing| outgoing.is_message() && outgoing.completion.flow == flow);
+        its.map(|outgoing| outgoing.completion.length as usize).sum()
     }
 
     /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it
