@@ -56,7 +56,7 @@ fn six_threads_call_over_a_simulated_network() {
 
 #[test]
 fn arguments_and_answers_may_be_longer_than_a_frame() {
-    let (client, stop, threads) = pair("sim:203,loss=0.01");
+    let (client, stop, threads) = pair("sim:217,loss=0.01");
     let beta = client.connect("beta", "main", Reconnect::After(10 * MS)).unwrap();
     thread::scope(|scope| {
         for caller in 0..4u64 {
