@@ -162,7 +162,13 @@ impl<S> Endpoint<S> {
     /// end polls until this is true.
     pub fn is_accepted(&self, to: Connection) -> bool {
         let node = self.node.borrow();
-        !node.engine.core().has_unacknowledged(to.0) && !node.bulk.has_message_on(to.0)
+        !node.engine.core().has_unacknowledged(to.0) && node.bulk.message_bytes_on(to.0) == 0
+    }
+
+    /// The bytes of messages longer than a frame that this node keeps for the connection, because the peer does not have all of
+    /// them. For a program that limits what it keeps for a slow peer.
+    pub fn kept_bytes(&self, to: Connection) -> usize {
+        self.node.borrow().bulk.message_bytes_on(to.0)
     }
 
     /// The longest payload of a message on this connection: what the peer [accepts](crate::Builder::max_message), or what fits a

@@ -197,6 +197,13 @@ impl Node {
         self.state.borrow().transport.caps().name.clone()
     }
 
+    /// Whether one of its endpoints has [pending events](Endpoint::pending_events). A program with many endpoints that cannot be in an
+    /// [`EndpointSet`](crate::EndpointSet) polls one of them, which receives for all of the node, and then those that have such events.
+    pub fn has_work(&self) -> bool {
+        let node = self.state.borrow();
+        node.has_work() || node.has_bulk()
+    }
+
     /// Whether the node works as it should, and what keeps it from that, as long as it lasts. [`Problem`] lists the kinds.
     pub fn health(&self) -> Result<(), Problem> {
         self.state.borrow_mut().health()

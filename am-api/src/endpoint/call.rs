@@ -149,7 +149,7 @@ impl<S> Endpoint<S> {
     pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
         let (mut calls, mut node) = (self.calls.borrow_mut(), self.node.borrow_mut());
         let has_message =
-            calls.ended.last().is_some_and(|&(flow, _)| node.bulk.has_message_on(flow) || node.bulk.has_news());
+            calls.ended.last().is_some_and(|&(flow, _)| node.bulk.message_bytes_on(flow) > 0 || node.bulk.has_news());
         let core = node.core();
         let (id, call, error) = match calls.pop_due(core.now()) {
             Some((id, call)) => (id, call, CallError::TimedOut),

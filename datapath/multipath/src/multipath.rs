@@ -113,6 +113,7 @@ impl Multipath {
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
             wake: wake.map(|fd| vec![Arc::new(Own::new(high(fd)))]),
+            wakes_by_level: all().all(|caps| caps.wakes_by_level),
             out_of_band: Some(Arc::new(out_of_band)),
             ..first
         };
