@@ -53,7 +53,7 @@ impl From<am_proto::ConnectError> for ConnectError {
 pub struct Description {
     /// The endpoint at the other side.
     pub peer: EndpointName,
-    /// The run of its node. After a restart it is another one. `None` if the peer has not named it.
+    /// The run of its node: see [`Endpoint::incarnation`]. `None` if the peer has not named it.
     pub incarnation: Option<Incarnation>,
     /// The framing of frames to it.
     pub framing: Framing,
@@ -189,8 +189,9 @@ impl<S> Endpoint<S> {
         self.node.borrow().engine.core().peer_names(of.0).map(EndpointName::of)
     }
 
-    /// The run of the peer's node. A program that keeps state about a peer compares it: after a restart it is another one. `None` for a
-    /// closed connection.
+    /// The run of the peer's node. After a restart it is another one. A connection that opens within moments of a restart may still have the
+    /// run before: once this node has verified the new one, that connection ends with
+    /// [`Restarted`](ReturnReason::Restarted). A connection never leads to two runs. `None` for a closed connection.
     pub fn incarnation(&self, of: Connection) -> Option<Incarnation> {
         self.node.borrow().engine.core().peer_run(of.0)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, Incarnation, RequestError};
+use am_api::{Connection, HandlerId, Incarnation, RequestError};
 use slotmap::DefaultKey;
 
 use crate::error::MAX_CALLS;
@@ -168,10 +168,16 @@ impl Answer {
         self.head.words.as_slice()
     }
 
-    /// The run of the peer's node that answered. If it is another one than that of the answer before, the peer was restarted meanwhile,
-    /// and has lost what it did not save. `None` if the peer has not named its run.
+    /// The connection on which it arrived. A restart of the peer ends it. So between two answers on one connection the peer was not
+    /// restarted, and it still has what it did not save.
+    pub fn connection(&self) -> Connection {
+        self.head.connection
+    }
+
+    /// The run of the peer's node, as this node knows it: see [`Endpoint::incarnation`](am_api::Endpoint::incarnation). It says whether a
+    /// peer whose [connection](Answer::connection) is another one was restarted.
     pub fn incarnation(&self) -> Option<Incarnation> {
-        self.head.from
+        self.head.incarnation
     }
 
     /// The word with this index, counted after the call's id; 0 if there are fewer words.

@@ -89,7 +89,7 @@ impl SharedEndpoint {
         Some(*max_message.max(max_body))
     }
 
-    /// The run of this peer's node. After a restart it is another one. `None` while there is no connection.
+    /// The run of this peer's node: see [`Endpoint::incarnation`](am_api::Endpoint::incarnation). `None` while there is no connection.
     pub fn incarnation(&self, of: Peer) -> Option<Incarnation> {
         self.shared().lock().peers.get(of.0)?.as_ref()?.incarnation
     }

@@ -19,7 +19,7 @@
 //! | transfers from any thread, as futures or blocking | [`SharedEndpoint::put`], [`get`](SharedEndpoint::get), [`register`](SharedEndpoint::register) |
 //! | handlers that need no thread beside the node's | [`Handlers::on_driver`] |
 //! | a reply from any thread, also for a sequential endpoint | [`SendToken`], [`Tokens`] |
-//! | whether a peer was restarted between two calls | [`Answer::incarnation`], [`SharedEndpoint::incarnation`] |
+//! | whether a peer was restarted between two calls | [`Answer::connection`], [`Answer::incarnation`] |
 //! | connections that are opened again | [`Reconnect`] |
 //!
 //! This crate uses only the public interface of `am-api`, so it adds no cost to programs without it. For handlers that must stay on the

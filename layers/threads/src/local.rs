@@ -128,7 +128,8 @@ impl Local {
     fn on_answer(&mut self, key: DefaultKey, answer: &Message<'_, Local>) {
         // The first word is the call's id.
         let words = Words::new(answer.words().get(1..).unwrap_or_default()).unwrap_or_default();
-        let from = answer.endpoint().incarnation(answer.from());
+        let connection = answer.from();
+        let incarnation = answer.endpoint().incarnation(connection);
         let mut state = self.shared.lock();
         if let Some(slot) = state.calls.get_mut(key)
             && matches!(slot.phase, Phase::Waiting)
@@ -136,7 +137,7 @@ impl Local {
             slot.payload.clear();
             slot.payload.extend_from_slice(answer.payload());
         }
-        let waker = state.finish(key, Ok(AnswerHead { words, from }));
+        let waker = state.finish(key, Ok(AnswerHead { words, connection, incarnation }));
         drop(state);
         self.wakers.extend(waker);
     }

@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use am_api::{Description, HandlerId, Incarnation, NodeWaker};
+use am_api::{Connection, Description, HandlerId, Incarnation, NodeWaker};
 use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
@@ -106,7 +106,8 @@ pub(crate) struct CallSlot {
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerHead {
     pub(crate) words: Words,
-    pub(crate) from: Option<Incarnation>,
+    pub(crate) connection: Connection,
+    pub(crate) incarnation: Option<Incarnation>,
 }
 
 pub(crate) enum Phase {
