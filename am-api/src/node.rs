@@ -197,23 +197,16 @@ impl Node {
         self.state.borrow().transport.caps().name.clone()
     }
 
+    /// Whether one of its endpoints has [pending events](Endpoint::pending_events). A program with many endpoints that cannot be in an
+    /// [`EndpointSet`](crate::EndpointSet) polls one of them, which receives for all of the node, and then those that have such events.
+    pub fn has_work(&self) -> bool {
+        let node = self.state.borrow();
+        node.has_work() || node.has_bulk()
+    }
+
     /// Whether the node works as it should, and what keeps it from that, as long as it lasts. [`Problem`] lists the kinds.
     pub fn health(&self) -> Result<(), Problem> {
-        let mut node = self.state.borrow_mut();
-        let NodeState { engine, transport, .. } = &mut *node;
-        if let Some(error) = engine.link_error(&mut ***transport) {
-            return Err(Problem::Link(error));
-        }
-        let core = node.engine.core();
-        let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
-        let other_key = core.has_unauthenticated().then(other_key);
-        let late = node.engine.lateness().map(Problem::Late);
-        node.duplicate_name()
-            .or_else(|| node.lost_name())
-            .or_else(|| node.short_frames())
-            .or(other_key)
-            .or(late)
-            .map_or(Ok(()), Err)
+        self.state.borrow_mut().health()
     }
 
     /// The text of a failure that names a peer, with what keeps this node itself from its peers, if anything does.

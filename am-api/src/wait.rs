@@ -238,14 +238,21 @@ impl<S> Endpoint<S> {
     /// ```
     /// use std::future::poll_fn;
     /// use std::io;
-    /// use am_api::{Endpoint, Events, NodeDescriptor};
-    /// use tokio::io::unix::AsyncFd;
+    /// use std::os::fd::AsFd;
+    /// use am_api::{Endpoint, Events};
+    /// use tokio::io::Interest;
+    /// use tokio::net::UnixStream;
     ///
-    /// async fn ready(endpoint: &mut Endpoint<()>, fd: &AsyncFd<NodeDescriptor>) -> io::Result<Events> {
-    ///     poll_fn(|cx| {
-    ///         endpoint.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready()))
-    ///     })
-    ///     .await
+    /// /// tokio watches any descriptor that has the type of one of its own. (`AsyncFd` would need an `unsafe` call.)
+    /// fn watch(endpoint: &Endpoint<()>) -> io::Result<UnixStream> {
+    ///     let stream = std::os::unix::net::UnixStream::from(endpoint.descriptor()?.as_fd().try_clone_to_owned()?);
+    ///     stream.set_nonblocking(true)?;
+    ///     UnixStream::from_std(stream)
+    /// }
+    ///
+    /// async fn ready(endpoint: &mut Endpoint<()>, watched: &UnixStream) -> io::Result<Events> {
+    ///     let forget = || _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    ///     poll_fn(|cx| endpoint.poll_ready(cx, |cx| watched.poll_read_ready(cx).map_ok(|()| forget()))).await
     /// }
     /// ```
     ///

@@ -3,5 +3,10 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/thread_end.c");
-    cc::Build::new().file("src/thread_end.c").warnings_into_errors(true).compile("thread_end");
+    // A C++ exception passes through it.
+    cc::Build::new()
+        .file("src/thread_end.c")
+        .flag("-fasynchronous-unwind-tables")
+        .warnings_into_errors(true)
+        .compile("thread_end");
 }

@@ -15,7 +15,7 @@ use am_transport::Transport;
 use am_wire::Class;
 use am_wire::control::Name;
 
-pub use call::{CallError, CallId, Outcome};
+pub use call::{CallError, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
@@ -24,7 +24,7 @@ pub use transfer::Transfer;
 use crate::group_place::Membership;
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
-use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
+use crate::{Connection, Events, HandlerId, NotOpen, NotReached, RequestError};
 use call::Calls;
 
 /// After a rest of this time, the transport may have notices.
@@ -202,10 +202,11 @@ impl<S> Endpoint<S> {
     ///
     /// # Errors
     /// See [`NotOpen`]. After `timeout` it is [`NotOpen::Connecting`]. If the node's [patience](crate::Builder::patience) is
-    /// shorter, the set-up fails sooner, with [`NotOpen::Dead`].
-    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotOpen> {
+    /// shorter, the set-up fails sooner, with [`NotOpen::Dead`]. The error also says which nodes have been heard, and what is
+    /// wrong with this node.
+    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotReached> {
         self.poll_until(state, timeout, |endpoint, _, _| endpoint.ready(to) != Err(NotOpen::Connecting));
-        self.ready(to)
+        self.ready(to).map_err(|why| self.node.borrow_mut().not_reached(why))
     }
 
     /// As [`try_request`](Endpoint::try_request), but polls until there is room, however long the receiver takes. Handlers run

@@ -7,6 +7,8 @@
  *
  * A whole program is bindings/am2/examples/ping.c. Processes of one job: am_spmd.h.
  *
+ * LANGUAGES. C99 or later, where the compiler has C11's _Generic (gcc 4.9, clang 3.0), and C++11 or later. A program means the same in both.
+ *
  * TRANSPORT. The variable AM_TRANSPORT names it, as docs/am-run.md says: "udp" (without the variable),
  * "shm:lab", "xdp:eth1", "shm:lab+udp:10.0.0.7:7000", .. AM_Init prints what is wrong with a name.
  *
@@ -20,8 +22,9 @@
  * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
  * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it. A get also comes back if its peer ends first.
  *
- * WHAT WAITS HAS A BOUND. A request waits for room, also one to this process: 16 MiB wait for each endpoint. Long replies are copied, and
- * leave with polls; meanwhile requests wait, those of a peer for which 1 MiB waits, and all while 256 MiB wait in the process.
+ * WHAT WAITS HAS A BOUND. A request waits for room, also one to this process: 16 MiB wait for each endpoint. Replies longer than a frame
+ * are copied, and leave with polls; meanwhile requests wait, those of a peer for which 1 MiB waits, and all while 256 MiB wait in the
+ * process. A medium longer than a frame arrives whole: its parts wait in memory of the node, at most 64 MiB.
  *
  * POLLING. A process that does not poll answers nobody. After 30 s without an answer a peer is taken for unreachable, and
  * after 120 s also if nothing was sent to it.
@@ -35,6 +38,10 @@
  *
  * A handler of a request may reply once. No handler may request, poll, wait or free. The token and the bytes of a
  * medium message are valid until the handler returns.
+ *
+ * A handler returns, or ends its thread (THREADS). A C++ exception that leaves it ends the program by abort(), with a line on standard error;
+ * one that the handler catches changes nothing. No longjmp may leave it: then the process's lock stays taken, and
+ * the call that ran the handler has not ended. A longjmp within a handler is as everywhere.
  *
  * LIMITS. A process has 65,535 endpoints and 16,383 connections. Each translation that was used takes a connection while it is mapped,
  * and so does each translation of another process that leads here; those within a process take none. An endpoint has 16,383
@@ -64,8 +71,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A conversion, without a warning in either language. */
 #ifdef __cplusplus
+#define AM2_CAST(type, value) static_cast<type>(value)
 extern "C" {
+#else
+#define AM2_CAST(type, value) ((type)(value))
 #endif
 
 /* What calls return. */
@@ -110,8 +121,8 @@ typedef int op_t;
 #define AM_CANSEND 2  /* some translation could send a request without waiting */
 
 typedef uint64_t tag_t;
-#define AM_NONE ((tag_t)0)
-#define AM_ALL ((tag_t)-1)
+#define AM_NONE AM2_CAST(tag_t, 0)
+#define AM_ALL AM2_CAST(tag_t, -1)
 
 typedef uint8_t handler_t;
 
@@ -171,7 +182,9 @@ int AM_SetNumTranslations(ep_t endpoint, int count);
 int AM_MaxNumTranslations(int *count);
 int AM_SetExpectedResources(ep_t endpoint, int n_endpoints, int n_outstanding_requests);
 
-/* Tag, segment, handlers. */
+/* Tag, segment, handlers. Peers that have the endpoint's tag read and write its segment whenever the process polls. The address NULL with
+ * the length that AM_MaxSegLength says is the whole address space, and offsets are addresses: then such a peer reads and
+ * writes all memory of the process, and a wrong offset ends it. */
 int AM_SetTag(ep_t endpoint, tag_t tag);
 int AM_GetTag(ep_t endpoint, tag_t *tag);
 int AM_SetSeg(ep_t endpoint, void *address, uintptr_t nbytes);
@@ -181,26 +194,42 @@ int AM_GetSeg(ep_t endpoint, void **address, uintptr_t *nbytes);
 int AM_MaxSegLength(uintptr_t *nbytes);
 int AM2_SetHandler(ep_t endpoint, handler_t handler, am_handler_fn_t function);
 int AM2_SetHandlerAny(ep_t endpoint, handler_t *handler, am_handler_fn_t function);
-#define AM_SetHandler(endpoint, handler, function) AM2_SetHandler((endpoint), (handler), (am_handler_fn_t)(function))
-#define AM_SetHandlerAny(endpoint, handler, function) AM2_SetHandlerAny((endpoint), (handler), (am_handler_fn_t)(function))
+#ifdef __cplusplus
+extern "C++" {
+static inline am_handler_fn_t AM2_HandlerOf(am_handler_fn_t function) { return function; }
+template <class R, class... A> inline am_handler_fn_t AM2_HandlerOf(R (*function)(A...))
+{
+    return reinterpret_cast<am_handler_fn_t>(function);
+}
+}
+#else
+#define AM2_HandlerOf(function) ((am_handler_fn_t)(function))
+#endif
+#define AM_SetHandler(endpoint, handler, function) AM2_SetHandler((endpoint), (handler), AM2_HandlerOf(function))
+#define AM_SetHandlerAny(endpoint, handler, function) AM2_SetHandlerAny((endpoint), (handler), AM2_HandlerOf(function))
 int AM_GetNumHandlers(ep_t endpoint, int *count);
 int AM_SetNumHandlers(ep_t endpoint, int count);
 int AM_MaxNumHandlers(void);
 
-/* Limits: arguments, bytes of a medium message, bytes of a transfer. */
+/* Limits: arguments, 16; bytes of a medium message, 65,536, which is much for the stack of a thread; bytes of a transfer, 16 MiB. */
 int AM_MaxShort(void);
 int AM_MaxMedium(void);
 int AM_MaxLong(void);
 
-/* Events. AM_WaitSema sleeps until an event of the mask holds; handlers do not run: AM_Poll then runs them. */
+/* Events. AM_WaitSema sleeps until an event of the mask holds; handlers do not run: AM_Poll then runs them. It also returns for a part of a
+ * message that is longer than a frame; then AM_Poll may run no handler. */
 int AM_Poll(eb_t bundle);
 int AM_GetEventMask(eb_t bundle, int *mask);
 int AM_SetEventMask(eb_t bundle, int mask);
 int AM_WaitSema(eb_t bundle);
 #define AM_Wait AM_WaitSema
 
-/* What a handler may ask of its token. */
+/* What a handler may ask of its token. AM2_GetSourceIndex says the translation that leads to the sender, of a reply the one that its request
+ * was sent by; AM_ERR_RESOURCE where there is none. It is cheaper than the name. The kind is one of AM_REQUEST_M, .., AM_GET_XFER_M. */
 int AM_GetSourceEndpoint(void *token, en_t *name);
+int AM2_GetSourceIndex(void *token, int *index);
+int AM2_GetMsgHandler(void *token, handler_t *handler);
+int AM2_GetMsgKind(void *token, op_t *kind);
 int AM_GetDestEndpoint(void *token, ep_t *endpoint);
 int AM_GetMsgTag(void *token, tag_t *tag);
 
@@ -243,26 +272,53 @@ static inline am2_dest_t AM2_DestAddress(void *address)
     return dest;
 }
 
-static inline am2_dest_t AM2_DestOffset(uintptr_t offset)
+static inline am2_dest_t AM2_DestOffset(uintmax_t offset)
 {
-    am2_dest_t dest = {NULL, offset, 1};
+    am2_dest_t dest = {NULL, AM2_CAST(uintptr_t, offset), 1};
     return dest;
 }
 
+static inline am2_dest_t AM2_DestSigned(intmax_t offset)
+{
+    return AM2_DestOffset(AM2_CAST(uintmax_t, offset));
+}
+
 #ifdef __cplusplus
-} /* overloads have C++ linkage */
-static inline am2_dest_t AM2_DEST(void *address) { return AM2_DestAddress(address); }
-static inline am2_dest_t AM2_DEST(decltype(nullptr)) { return AM2_DestAddress(NULL); }
-static inline am2_dest_t AM2_DEST(int offset) { return AM2_DestOffset((uintptr_t)offset); }
-static inline am2_dest_t AM2_DEST(unsigned offset) { return AM2_DestOffset(offset); }
-static inline am2_dest_t AM2_DEST(long offset) { return AM2_DestOffset((uintptr_t)offset); }
-static inline am2_dest_t AM2_DEST(unsigned long offset) { return AM2_DestOffset(offset); }
-extern "C" {
+extern "C++" { /* templates and overloads; also where a program includes this within extern "C" */
+/* NULL is an address, as in C, though C++ takes it for a number. The text of the argument says it. */
+static inline constexpr bool AM2_IsOver(const char *text)
+{
+    return !*text || ((*text == ')' || *text == ' ') && AM2_IsOver(text + 1));
+}
+static inline constexpr bool AM2_IsNull(const char *text)
+{
+    return *text == '(' || *text == ' ' ? AM2_IsNull(text + 1)
+                                        : text[0] == '_' && text[1] == '_' && text[2] == 'n' && text[3] == 'u' &&
+                                              text[4] == 'l' && text[5] == 'l' && AM2_IsOver(text + 6);
+}
+template <bool is_null> struct AM2_Dest {
+    static am2_dest_t of(void *address) { return AM2_DestAddress(address); }
+};
+template <> struct AM2_Dest<false> {
+    static am2_dest_t of(void *address) { return AM2_DestAddress(address); }
+    static am2_dest_t of(decltype(nullptr)) { return AM2_DestAddress(nullptr); }
+    static am2_dest_t of(int offset) { return AM2_DestSigned(offset); }
+    static am2_dest_t of(long offset) { return AM2_DestSigned(offset); }
+    static am2_dest_t of(long long offset) { return AM2_DestSigned(offset); }
+    static am2_dest_t of(unsigned offset) { return AM2_DestOffset(offset); }
+    static am2_dest_t of(unsigned long offset) { return AM2_DestOffset(offset); }
+    static am2_dest_t of(unsigned long long offset) { return AM2_DestOffset(offset); }
+};
+#define AM2_TEXT_AS_IT_IS(dest) #dest
+#define AM2_TEXT(dest) AM2_TEXT_AS_IT_IS(dest)
+#define AM2_DEST(dest) AM2_Dest<AM2_IsNull(AM2_TEXT(dest))>::of(dest)
+}
 #else
+/* _Generic is C11's: compilers have it in C99 as an extension. */
 #define AM2_DEST(dest)                                                                                                 \
-    _Generic((dest), char: AM2_DestOffset, signed char: AM2_DestOffset, unsigned char: AM2_DestOffset,                 \
-        short: AM2_DestOffset, unsigned short: AM2_DestOffset, int: AM2_DestOffset, unsigned: AM2_DestOffset,          \
-        long: AM2_DestOffset, unsigned long: AM2_DestOffset, long long: AM2_DestOffset,                                \
+    __extension__ _Generic((dest), char: AM2_DestSigned, signed char: AM2_DestSigned, unsigned char: AM2_DestOffset,   \
+        short: AM2_DestSigned, unsigned short: AM2_DestOffset, int: AM2_DestSigned, unsigned: AM2_DestOffset,          \
+        long: AM2_DestSigned, unsigned long: AM2_DestOffset, long long: AM2_DestSigned,                                \
         unsigned long long: AM2_DestOffset, default: AM2_DestAddress)(dest)
 #endif
 

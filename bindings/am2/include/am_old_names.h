@@ -1,4 +1,5 @@
-/* Names of Berkeley's am.h for calls of am.h, which includes this. Its AM_ReplyMedium has the number of bytes before the source. */
+/* Names of Berkeley's am.h for calls of am.h, which includes this. Its AM_ReplyMedium has the number of bytes before the source.
+ * They need what am.h needs: C99 or C++11. */
 #ifndef AM2_AM_OLD_NAMES_H
 #define AM2_AM_OLD_NAMES_H
 

@@ -2,7 +2,7 @@
  * (docs/am-run.md); a process that nobody started so is rank 0 of 1. Call AM_Init first, in each process.
  *
  * AM2_SpmdMap, AM2_SpmdBarrier and AM2_SpmdExchange return when all processes have called them. They poll all bundles
- * meanwhile, so handlers run. No handler may call them. */
+ * meanwhile, so handlers run. No handler may call them. It needs what am.h needs: C99 or C++11. */
 #ifndef AM2_AM_SPMD_H
 #define AM2_AM_SPMD_H
 
@@ -22,8 +22,13 @@ int AM2_SpmdMap(ep_t endpoint, tag_t tag);
 /* Wait for all. */
 int AM2_SpmdBarrier(void);
 
-/* Give all processes these bytes, as many from each, at most 65536. `all` has room for those of all ranks. */
+/* Give all processes these bytes, as many from each, at most 1 GiB. `all` has room for those of all ranks. */
 int AM2_SpmdExchange(const void *own, size_t nbytes, void *all);
+
+/* End the job on purpose: all processes get SIGTERM, this one too, and SIGKILL two seconds later, and the job's exit code is this one, 0 to
+ * 255. It returns when the launcher knows, and the program then exits. A process that exits with 0 by itself does not end the others.
+ * Alone there is nothing to end. Any thread and any handler may call it, also while another call waits for the others. */
+int AM2_SpmdEndJob(int code);
 
 #ifdef __cplusplus
 }

@@ -84,7 +84,7 @@ pub(crate) fn with<T>(work: impl FnOnce(&Rc<Am>) -> Result<T, Code>) -> Result<T
     let result = work(&am);
     drop(call);
     if process.depth.get() == 0 && !am.sleepers.is_empty() {
-        am.sleepers.look_after();
+        am.sleepers.look_after(&am.node, &am.totals);
     }
     result
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use am_api::{Endpoint, Events, NotOpen};
+use am_api::{Endpoint, Events, Node, NotOpen};
 
 use crate::endpoint::Ep;
 use crate::tables::Handle;
@@ -21,13 +21,15 @@ const MESSAGES: Events = Events::MESSAGES.union(Events::RETURNED);
 pub(crate) struct Bundle {
     pub(crate) handle: Handle,
     pub(crate) mask: Cell<i32>,
+    /// An endpoint may have work that its node does not know: see [`Ep::has_own_work`].
+    pub(crate) has_work: Rc<Cell<bool>>,
     /// Its endpoints. A poll shares the list, so handlers may change it meanwhile.
     endpoints: RefCell<Rc<Vec<Rc<Ep>>>>,
 }
 
 impl Bundle {
     pub(crate) fn new(handle: Handle) -> Bundle {
-        Bundle { handle, mask: Cell::new(0), endpoints: RefCell::default() }
+        Bundle { handle, mask: Cell::new(0), has_work: Rc::default(), endpoints: RefCell::default() }
     }
 
     pub(crate) fn endpoints(&self) -> Rc<Vec<Rc<Ep>>> {
@@ -37,6 +39,8 @@ impl Bundle {
     /// The endpoint is this bundle's from now on.
     pub(crate) fn add(&self, ep: &Rc<Ep>) {
         ep.bundle.set(self.handle);
+        ep.bundle_has_work.replace(self.has_work.clone());
+        self.has_work.set(true);
         Rc::make_mut(&mut self.endpoints.borrow_mut()).push(ep.clone());
     }
 
@@ -55,8 +59,11 @@ impl Bundle {
     }
 
     /// Whether an event of its mask holds, by what the node has received so far.
-    pub(crate) fn has_event(&self) -> bool {
+    pub(crate) fn has_event(&self, node: &Node) -> bool {
         let mask = self.mask.get();
+        if mask & CAN_SEND == 0 && !self.has_work.get() && !node.has_work() {
+            return false;
+        }
         self.endpoints.borrow().iter().any(|ep| {
             // In use by a handler, which runs because something happened.
             let Ok(endpoint) = ep.endpoint.try_borrow() else { return true };

@@ -182,7 +182,7 @@ fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
     if entry.is_some() {
         return Err(Code::Resource);
     }
-    *entry = Some(Translation { name, tag, connection: None, is_greeted: false });
+    *entry = Some(Translation { name, tag, connection: None, is_greeted: false, reserved: 0 });
     Ok(())
 }
 
@@ -327,6 +327,9 @@ pub unsafe extern "C-unwind" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
     at_ep(ep, |_, ep| unsafe { put(tag, ep.tag.get().0) })
 }
 
+/// The length of the segment that is the whole address space.
+const MAX_SEGMENT: usize = usize::MAX;
+
 /// See `am.h`.
 ///
 /// # Safety
@@ -335,9 +338,9 @@ pub unsafe extern "C-unwind" fn AM_GetTag(ep: Handle, tag: *mut u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_SetSeg(ep: Handle, start: *mut c_void, length: usize) -> c_int {
     at_ep(ep, |_, ep| {
-        // No segment reaches beyond the end of the address space.
-        let is_whole = isize::try_from(length).is_ok() && start.addr().checked_add(length).is_some();
-        if (start.is_null() && length > 0) || !is_whole {
+        // No segment reaches beyond the end of the address space. One without an address is empty, or all of that.
+        let has_end = start.addr().checked_add(length).is_some();
+        if !has_end || (start.is_null() && !matches!(length, 0 | MAX_SEGMENT)) {
             return Err(Code::BadArg);
         }
         ep.segment.set(Segment { start: start.cast(), length });
@@ -367,7 +370,7 @@ pub unsafe extern "C-unwind" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, l
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_MaxSegLength(length: *mut usize) -> c_int {
     // SAFETY: the caller's promise.
-    guarded(|| unsafe { put(length, isize::MAX.cast_unsigned()) })
+    guarded(|| unsafe { put(length, MAX_SEGMENT) })
 }
 
 /// See `am.h`.

@@ -1,7 +1,7 @@
 //! The message whose handler runs on a thread: what C programs have as the token.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use am_api::Token;
@@ -19,10 +19,15 @@ pub(crate) enum ReplyTo {
 }
 
 /// A message while its handler runs: what C has as the token.
-#[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct Context<'a> {
     pub(crate) ep: Handle,
-    pub(crate) source: Option<Name>,
+    /// The sender's name, looked up when a handler asks.
+    pub(crate) source: &'a dyn Fn() -> Option<Name>,
+    /// The translation that leads to the sender.
+    pub(crate) index: &'a dyn Fn() -> Option<usize>,
+    pub(crate) handler: u8,
+    /// As in `am.h`.
+    pub(crate) operation: c_int,
     pub(crate) tag: u64,
     /// Until the handler has replied; never of a reply.
     pub(crate) reply: RefCell<Option<ReplyTo>>,
@@ -30,7 +35,7 @@ pub(crate) struct Context {
 
 thread_local! {
     /// The message whose handler runs on this thread.
-    pub(crate) static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    pub(crate) static CURRENT: Cell<*const Context<'static>> = const { Cell::new(ptr::null()) };
     /// Error handlers run, too, and have no message.
     pub(crate) static IN_ERROR: Cell<bool> = const { Cell::new(false) };
 }
@@ -41,7 +46,7 @@ pub(crate) fn is_in_handler() -> bool {
 }
 
 /// Run `work` with the message of this token; `None` if it is not the one whose handler runs on this thread.
-pub(crate) fn with_token<T>(token: *mut c_void, work: impl FnOnce(&Context) -> T) -> Option<T> {
+pub(crate) fn with_token<T>(token: *mut c_void, work: impl FnOnce(&Context<'_>) -> T) -> Option<T> {
     let current = CURRENT.get();
     if token.is_null() || !ptr::addr_eq(token, current) {
         return None;

@@ -11,7 +11,7 @@ use crate::code::Status;
 use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
 use crate::lines::{Lines, Totals};
-use crate::local::Locals;
+use crate::local::{Local, Locals};
 use crate::name::Name;
 use crate::tables::Handle;
 
@@ -46,6 +46,8 @@ pub(crate) struct Translation {
     pub(crate) connection: Option<Connection>,
     /// The other side has this endpoint's name.
     pub(crate) is_greeted: bool,
+    /// How often requests are still refused the connection's last credit. 0 before it has had more than one.
+    pub(crate) reserved: u32,
 }
 
 /// A transfer of which something has arrived.
@@ -111,7 +113,9 @@ impl Segment {
     /// The address of these bytes, if all of them are in it.
     pub(crate) fn range(&self, base: u64, bytes: u64) -> Option<*mut u8> {
         let (base, bytes) = (usize::try_from(base).ok()?, usize::try_from(bytes).ok()?);
-        (base.checked_add(bytes)? <= self.length).then(|| self.start.wrapping_add(base))
+        let at = self.start.wrapping_add(base);
+        // No byte is at the address 0, also where the segment is the whole address space.
+        (base.checked_add(bytes)? <= self.length && (bytes == 0 || !at.is_null())).then_some(at)
     }
 }
 
@@ -123,6 +127,8 @@ pub(crate) type Sender = Option<Connection>;
 pub(crate) struct Ep {
     pub(crate) handle: Handle,
     pub(crate) bundle: Cell<Handle>,
+    /// Of its bundle.
+    pub(crate) bundle_has_work: RefCell<Rc<Cell<bool>>>,
     pub(crate) name: Name,
     pub(crate) endpoint: RefCell<Endpoint<()>>,
     pub(crate) tag: Cell<Tag>,
@@ -135,6 +141,8 @@ pub(crate) struct Ep {
     pub(crate) gets: RefCell<HashMap<u64, PendingGet>>,
     /// The names of those that connected to this endpoint.
     pub(crate) peers: RefCell<HashMap<Connection, Name>>,
+    /// Where the entries were that lead to senders of messages.
+    indices: RefCell<HashMap<Sender, usize>>,
     /// The connections by which this endpoint has replied.
     pub(crate) answered: RefCell<HashSet<Connection>>,
     pub(crate) unmapped: RefCell<Vec<Unmapped>>,
@@ -151,6 +159,7 @@ impl Ep {
         Ep {
             handle,
             bundle: Cell::new(bundle),
+            bundle_has_work: RefCell::default(),
             name,
             endpoint: RefCell::new(endpoint),
             tag: Cell::new(Tag(Tag::NONE)),
@@ -162,6 +171,7 @@ impl Ep {
             arriving: RefCell::default(),
             gets: RefCell::default(),
             peers: RefCell::default(),
+            indices: RefCell::default(),
             answered: RefCell::default(),
             unmapped: RefCell::default(),
             lost: RefCell::default(),
@@ -193,8 +203,42 @@ impl Ep {
 
     /// The entry that leads over this connection.
     pub(crate) fn index_of(&self, connection: Connection) -> Option<usize> {
+        self.find_entry(Some(connection), |entry| entry.connection == Some(connection))
+    }
+
+    /// The first entry that leads to the endpoint of this name, from which messages come by this connection.
+    pub(crate) fn index_of_name(&self, connection: Sender, name: &Name) -> Option<usize> {
+        self.find_entry(connection, |entry| entry.name == *name)
+    }
+
+    /// Such an entry; where it was for this sender before, if it is there still.
+    fn find_entry(&self, sender: Sender, is_it: impl Fn(&Translation) -> bool) -> Option<usize> {
         let translations = self.translations.borrow();
-        translations.iter().position(|entry| entry.is_some_and(|entry| entry.connection == Some(connection)))
+        let is_at = |at: &usize| translations.get(*at).and_then(Option::as_ref).is_some_and(&is_it);
+        let mut indices = self.indices.borrow_mut();
+        let before = indices.get(&sender).copied().filter(is_at);
+        before.or_else(|| {
+            let found = (0..translations.len()).find(is_at)?;
+            indices.insert(sender, found);
+            Some(found)
+        })
+    }
+
+    /// Whether its next poll has something to do that its node does not know.
+    pub(crate) fn has_own_work(&self) -> bool {
+        let is_over = self.lost.borrow().is_empty() && self.unmapped.borrow().is_empty();
+        !self.local.is_empty() || !self.lines.is_empty() || !is_over
+    }
+
+    /// It has: its bundle's polls look.
+    pub(crate) fn note_work(&self) {
+        self.bundle_has_work.borrow().set(true);
+    }
+
+    /// A message of this process to itself.
+    pub(crate) fn push_local(&self, local: Local) {
+        self.local.push(local);
+        self.note_work();
     }
 
     /// Whether the program has freed it: none of its handlers runs.
@@ -224,6 +268,7 @@ impl Ep {
     pub(crate) fn forget(&self, connection: Connection) {
         self.peers.borrow_mut().remove(&connection);
         self.arriving.borrow_mut().remove(&Some(connection));
+        self.indices.borrow_mut().remove(&Some(connection));
         self.answered.borrow_mut().remove(&connection);
     }
 

@@ -160,7 +160,7 @@ pub extern "C-unwind" fn AM_Poll(bundle: Handle) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_GetSourceEndpoint(token: *mut c_void, name: *mut Name) -> c_int {
     guarded(|| {
-        let source = with_token(token, |context| context.source).ok_or(Code::BadArg)?;
+        let source = with_token(token, |context| (context.source)()).ok_or(Code::BadArg)?;
         // SAFETY: the caller's promise.
         unsafe { put(name, source.ok_or(Code::Resource)?) }
     })
@@ -175,6 +175,42 @@ pub unsafe extern "C-unwind" fn AM_GetSourceEndpoint(token: *mut c_void, name: *
 pub unsafe extern "C-unwind" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
     guarded(|| unsafe { put(ep, with_token(token, |context| context.ep).ok_or(Code::BadArg)?) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `index` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn AM2_GetSourceIndex(token: *mut c_void, index: *mut c_int) -> c_int {
+    guarded(|| {
+        let found = with_token(token, |context| (context.index)()).ok_or(Code::BadArg)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(index, found.and_then(|found| c_int::try_from(found).ok()).ok_or(Code::Resource)?) }
+    })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `handler` is null, or has room for an index.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn AM2_GetMsgHandler(token: *mut c_void, handler: *mut c_uchar) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(handler, with_token(token, |context| context.handler).ok_or(Code::BadArg)?) })
+}
+
+/// See `am.h`.
+///
+/// # Safety
+/// `kind` is null, or has room for a number.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn AM2_GetMsgKind(token: *mut c_void, kind: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { put(kind, with_token(token, |context| context.operation).ok_or(Code::BadArg)?) })
 }
 
 /// See `am.h`.

@@ -9,10 +9,12 @@
 //!   a fragment   words: id and flags, tag, base, position │ payload: data
 //! ```
 
+use std::ffi::c_int;
+
 /// The most arguments of a message.
 pub(crate) const MAX_ARGUMENTS: usize = 16;
 /// The most bytes of a medium message.
-pub(crate) const MAX_MEDIUM: usize = 1024;
+pub(crate) const MAX_MEDIUM: usize = 1 << 16;
 /// The most bytes of a transfer.
 pub(crate) const MAX_LONG: usize = 1 << 24;
 /// Arguments that travel in words.
@@ -110,6 +112,22 @@ impl Header {
     /// The head of a get's answer.
     pub(crate) fn answer(&self, extent: Extent) -> Header {
         Header { kind: Kind::Transfer, is_get: true, extent: Some(extent), ..*self }
+    }
+
+    /// The call that sent it, as in `am.h`. `None` of a message of the library.
+    pub(crate) fn operation(&self, is_reply: bool) -> Option<c_int> {
+        Some(match (self.kind, is_reply) {
+            // The answer to a get is the get's.
+            _ if self.is_get => 7,
+            (Kind::Short, false) => 1,
+            (Kind::Medium, false) => 2,
+            (Kind::Transfer, false) => 3,
+            (Kind::Short, true) => 4,
+            (Kind::Medium, true) => 5,
+            (Kind::Transfer, true) => 6,
+            (Kind::Get, _) => 7,
+            (Kind::Fragment | Kind::Returned | Kind::Hello | Kind::Last, _) => return None,
+        })
     }
 
     pub(crate) fn arguments(&self) -> &[i32] {

@@ -81,6 +81,7 @@ fn left(ep: &Ep) -> usize {
 /// A translation was unmapped. Its connection is closed when the answers to its requests have arrived.
 pub(crate) fn unmap(ep: &Ep, connection: Connection) {
     ep.unmapped.borrow_mut().push(Unmapped { connection, is_asked: false, is_answered: false });
+    ep.note_work();
     close_unmapped(ep);
 }
 

@@ -6,13 +6,16 @@
 //! ```
 //!
 //! Pushed by: replies that need several frames or find others before them, and messages that go back. Popped by: every poll.
-//! Bounded by: [`MAX_WAITING`] bytes and one reply for each connection, and [`MAX_IN_ALL`] bytes and one reply for all. When full: the
-//! next request waits with its credit, so its sender stops.
+//! Bounded by: [`MAX_WAITING`] bytes and one reply for each connection, and [`MAX_IN_ALL`] bytes and one reply for all, with those that
+//! the node keeps because the peer does not have all of them. When full: the next request waits with its credit, so its sender stops. A
+//! request that is longer than a frame has no credit, so at most [`MAX_WAITING_REQUESTS`] bytes of them wait for each connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use am_api::{Connection, OwnedMessage, Token};
 
@@ -21,6 +24,11 @@ use crate::name::Name;
 
 /// Requests of a connection wait while at least this many bytes wait to leave by it.
 const MAX_WAITING: usize = 1 << 20;
+/// Bytes of requests that wait on a connection: a quarter of what a node has for long messages.
+const MAX_WAITING_REQUESTS: usize = 16 << 20;
+/// While the node keeps long replies for a connection whose requests all wait, one of them releases its credit each time this is over:
+/// the peer needs one to ask for the rest of a reply. A peer of this library has reserved one (`send.rs`).
+const CREDIT_EVERY: Duration = Duration::from_millis(10);
 /// All requests wait while at least this many bytes wait to leave the process.
 const MAX_IN_ALL: usize = 1 << 28;
 
@@ -52,27 +60,77 @@ impl Queued {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) kind: Kind,
-    pub(crate) message: OwnedMessage,
+    pub(crate) from: Connection,
+    pub(crate) words: [u64; 4],
+    pub(crate) payload: Kept,
     pub(crate) token: Token,
     pub(crate) source: Option<Name>,
+}
+
+/// The payload of a request that waits.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// With its credit.
+    Message(OwnedMessage),
+    /// Without.
+    Copy(Vec<u8>),
+}
+
+impl Deref for Kept {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Kept::Message(message) => message,
+            Kept::Copy(bytes) => bytes,
+        }
+    }
 }
 
 /// Of one connection.
 #[derive(Debug, Default)]
 struct Line {
     messages: VecDeque<Queued>,
+    /// Bytes of these messages, and those that the node keeps.
     bytes: usize,
+    /// Bytes of long replies that the node keeps.
+    kept: usize,
     requests: VecDeque<Waiting>,
+    /// Bytes of the requests' payloads.
+    request_bytes: usize,
+    /// When a request last released its credit, or the first one had to wait.
+    released: Option<Instant>,
 }
 
 impl Line {
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.requests.is_empty()
+        self.messages.is_empty() && self.requests.is_empty() && self.kept == 0
     }
 
     /// Whether it has a request whose handler may run, as far as this connection is concerned.
     fn has_request(&self) -> bool {
         !self.requests.is_empty() && self.bytes < MAX_WAITING
+    }
+
+    fn take_requests(&mut self) -> VecDeque<Waiting> {
+        self.request_bytes = 0;
+        mem::take(&mut self.requests)
+    }
+
+    /// Release the credit of a request if it is time.
+    fn release_credit(&mut self) {
+        if self.kept == 0 || self.requests.is_empty() || self.bytes < MAX_WAITING {
+            self.released = None;
+            return;
+        }
+        let now = Instant::now();
+        if now - *self.released.get_or_insert(now) < CREDIT_EVERY {
+            return;
+        }
+        self.released = Some(now);
+        if let Some(first) = self.requests.iter_mut().find(|request| matches!(request.payload, Kept::Message(_))) {
+            first.payload = Kept::Copy(first.payload.to_vec());
+        }
     }
 }
 
@@ -139,13 +197,14 @@ impl Lines {
         self.lines.borrow().is_empty()
     }
 
-    /// The connections by which something waits to leave, each first in its turn.
+    /// The connections by which something leaves, each first in its turn.
     pub(crate) fn connections(&self) -> Vec<Connection> {
         let mut lines = self.lines.borrow_mut();
         if lines.len() > 1 {
             lines.rotate_left(1);
         }
-        lines.iter().filter(|(_, line)| !line.messages.is_empty()).map(|(of, _)| *of).collect()
+        let is_leaving = |(_, line): &&(Connection, Line)| !line.messages.is_empty() || line.kept > 0;
+        lines.iter().filter(is_leaving).map(|(of, _)| *of).collect()
     }
 
     /// The bytes that wait to leave.
@@ -165,6 +224,35 @@ impl Lines {
             *of != connection || (line.requests.is_empty() && line.bytes < MAX_WAITING)
         };
         self.totals.bytes.get() < MAX_IN_ALL && self.lines.borrow().iter().all(is_free)
+    }
+
+    /// The node keeps this many bytes of long replies for the connection.
+    pub(crate) fn set_kept(&self, connection: Connection, kept: usize) {
+        let change = |line: &mut Line| {
+            let before = mem::replace(&mut line.kept, kept);
+            line.bytes = line.bytes - before + kept;
+            line.release_credit();
+            before
+        };
+        let before = if kept > 0 { self.with_new(connection, change) } else { self.with(connection, change) };
+        if let Some(before) = before {
+            Totals::take(&self.totals.bytes, before);
+            Totals::add(&self.totals.bytes, kept);
+        }
+    }
+
+    /// It keeps this many more.
+    pub(crate) fn keep_more(&self, connection: Connection, more: usize) {
+        let kept = self.with(connection, |line| line.kept).unwrap_or(0);
+        self.set_kept(connection, kept + more);
+    }
+
+    /// Whether a request of this length may wait behind those that wait on this connection.
+    pub(crate) fn may_wait(&self, connection: Connection, bytes: usize) -> bool {
+        let lines = self.lines.borrow();
+        let line = lines.iter().find(|(of, _)| *of == connection);
+        let waiting = line.map_or(0, |(_, line)| line.request_bytes);
+        waiting == 0 || waiting + bytes <= MAX_WAITING_REQUESTS
     }
 
     pub(crate) fn push(&self, connection: Connection, message: Queued) {
@@ -199,11 +287,15 @@ impl Lines {
     /// The connection has ended: nothing leaves by it. The requests that arrived on it are handled all the same.
     pub(crate) fn forget(&self, connection: Connection) {
         while self.pop(connection).is_some() {}
+        self.set_kept(connection, 0);
     }
 
     pub(crate) fn push_request(&self, connection: Connection, request: Waiting) {
         Totals::add(&self.totals.requests, 1);
-        self.with_new(connection, |line| line.requests.push_back(request));
+        self.with_new(connection, |line| {
+            line.request_bytes += request.payload.len();
+            line.requests.push_back(request);
+        });
     }
 
     /// The next request whose handler may run now. The connections take turns.
@@ -215,6 +307,7 @@ impl Lines {
         let at = lines.iter().position(|(_, line)| line.has_request())?;
         let (connection, mut line) = lines.remove(at)?;
         let request = line.requests.pop_front();
+        line.request_bytes -= request.as_ref().map_or(0, |request| request.payload.len());
         if !line.is_empty() {
             lines.push_back((connection, line));
         }
@@ -230,8 +323,8 @@ impl Lines {
     /// All requests: none of their handlers will run.
     pub(crate) fn take_requests(&self) -> Vec<Waiting> {
         let mut lines = self.lines.borrow_mut();
-        let requests: Vec<_> = lines.iter_mut().flat_map(|(_, line)| mem::take(&mut line.requests)).collect();
-        lines.retain(|(_, line)| !line.messages.is_empty());
+        let requests: Vec<_> = lines.iter_mut().flat_map(|(_, line)| line.take_requests()).collect();
+        lines.retain(|(_, line)| !line.is_empty());
         Totals::take(&self.totals.requests, requests.len());
         requests
     }

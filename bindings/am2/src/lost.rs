@@ -12,6 +12,7 @@ const POLLS: u32 = 128;
 /// A connection has ended. What came by it is handled before its gets come back.
 pub(crate) fn note(ep: &Ep, connection: Connection, why: Status) {
     ep.lost.borrow_mut().push(Lost { connection, why, polls: POLLS });
+    ep.note_work();
 }
 
 /// The gets that were sent by connections which have ended, and whose answers did not come before, come back.

@@ -85,7 +85,10 @@ fn reply(
     let to = to.ok_or(Code::BadArg)?;
     let extent = base.map(|base| transfer(ep, data.len(), base)).transpose()?;
     let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
-    am::with_ep(ep, |am, ep| reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true }))
+    am::with_ep(ep, |am, ep| {
+        reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
+        Ok(())
+    })
 }
 
 /// See `AM_RequestM` in `am.h`.

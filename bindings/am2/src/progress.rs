@@ -21,15 +21,25 @@ use crate::tables::Handle;
 const MAX_LOCAL: usize = 64;
 /// Milliseconds between two checks of a sleeping thread that the node's descriptors are open.
 const LOOK: c_int = 1000;
-/// Milliseconds between two checks of leaving endpoints.
-const LOOK_AT_LEAVING: c_int = 10;
+/// Milliseconds between two checks of leaving endpoints and requests that wait.
+const LOOK_AT_WAITING: c_int = 10;
 
 /// Poll a bundle: run the handlers of received messages, send queued ones. Returns whether anything was done.
 pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
     let endpoints = bundle.endpoints();
     let mut is_busy = queue::flush_all(am);
-    for ep in &*endpoints {
-        is_busy |= poll_one(am, ep);
+    let has_own_work = bundle.has_work.take();
+    for (at, ep) in endpoints.iter().enumerate() {
+        // The first one receives for all of the node, and of the others only those with work are polled.
+        if at == 1 && !(has_own_work || bundle.has_work.get() || am.node.has_work()) {
+            break;
+        }
+        if at == 0 || ep.has_own_work() || has_work(ep) {
+            is_busy |= poll_one(am, ep);
+        }
+        if ep.has_own_work() {
+            ep.note_work();
+        }
     }
     if endpoints.is_empty() {
         // Without endpoints, turn the node alone: it returns requests to freed endpoints, and answers its peers.
@@ -40,7 +50,14 @@ pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
     is_busy
 }
 
+/// Whether the node has something for this endpoint.
+fn has_work(ep: &Ep) -> bool {
+    ep.endpoint.try_borrow().is_ok_and(|endpoint| !endpoint.pending_events().is_empty())
+}
+
 fn poll_one(am: &Am, ep: &Ep) -> bool {
+    #[cfg(test)]
+    tests::POLLED.set(tests::POLLED.get() + 1);
     let mut is_busy = queue::run_waiting(am, ep);
     for _ in 0..MAX_LOCAL {
         let has_room = |from| am.endpoints.borrow().get(from).is_none_or(|from| from.local.has_room_for_reply());
@@ -82,13 +99,14 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
                     break;
                 }
             }
-            if bundle.has_event() {
+            if bundle.has_event(&am.node) {
                 return Ok(None);
             }
             let descriptor = ep.endpoint.borrow().descriptor().map_err(|_| Code::Resource)?;
             am.sleepers.add(&bundle, &waker);
-            // Queued messages need no deadline, because a frame with credit wakes this thread. Leaving endpoints do.
-            Ok(Some((descriptor, if is_leaving { LOOK_AT_LEAVING } else { LOOK })))
+            // Queued messages need no deadline, because a frame with credit wakes this thread. Leaving endpoints and waiting requests do.
+            let is_waiting = is_leaving || am.totals.requests() > 0;
+            Ok(Some((descriptor, if is_waiting { LOOK_AT_WAITING } else { LOOK })))
         });
         // Without its descriptors the node cannot even prepare a wait.
         let found = found.or_else(|code| am::hang_up_if_lost().and(Err(code)))?;
@@ -108,5 +126,61 @@ pub(crate) fn wait(bundle: Handle) -> Result<(), Code> {
             return Err(Code::Resource);
         }
         am::hang_up_if_lost()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ptr;
+
+    use super::*;
+    use crate::calls::{AM_AllocateBundle, AM_AllocateEndpoint, AM_Init, AM_Map, AM_SetTag, AM_Terminate};
+    use crate::events::{AM_Poll, AM2_SetHandler};
+    use crate::messages::AM2_Request;
+    use crate::name::Name;
+
+    thread_local! {
+        /// The endpoints that polls of this thread have polled.
+        pub(super) static POLLED: Cell<usize> = const { Cell::new(0) };
+        static HANDLED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    unsafe extern "C-unwind" fn on_request() {
+        HANDLED.set(HANDLED.get() + 1);
+    }
+
+    /// How many endpoints one poll of the bundle polls.
+    fn polled(bundle: Handle) -> usize {
+        let before = POLLED.get();
+        assert_eq!(AM_Poll(bundle), 0);
+        POLLED.get() - before
+    }
+
+    #[test]
+    fn a_poll_skips_endpoints_without_work() {
+        const ENDPOINTS: usize = 2000;
+        let (mut bundle, mut endpoints, mut names) = (ptr::null_mut(), vec![], vec![]);
+        assert_eq!(AM_Init(), 0);
+        // SAFETY: there is room for what the calls return, and the handler takes no more than it is called with.
+        unsafe {
+            assert_eq!(AM_AllocateBundle(0, &raw mut bundle), 0);
+            for _ in 0..ENDPOINTS {
+                let (mut ep, mut name) = (ptr::null_mut(), Name::new("a", "b", "").unwrap());
+                assert_eq!(AM_AllocateEndpoint(bundle, &raw mut ep, &raw mut name), 0);
+                assert_eq!((AM_SetTag(ep, u64::MAX), AM2_SetHandler(ep, 1, Some(on_request))), (0, 0));
+                endpoints.push(ep);
+                names.push(name);
+            }
+            polled(bundle);
+            assert_eq!(polled(bundle), 1, "the first one receives");
+            let (from, to) = (endpoints[ENDPOINTS - 1], names[ENDPOINTS / 2]);
+            assert_eq!((AM_Map(from, 0, to, 7), AM2_Request(from, 0, 1, 0, ptr::null())), (0, 0));
+        }
+        let both = polled(bundle);
+        assert_eq!((HANDLED.get(), both), (1, 2), "the first one, and the one with a message");
+        polled(bundle);
+        assert_eq!(polled(bundle), 1, "nothing is left");
+        assert_eq!(AM_Terminate(), 0);
     }
 }

@@ -38,13 +38,15 @@ pub(crate) fn flush(ep: &Ep) -> bool {
 }
 
 fn flush_one(ep: &Ep, endpoint: &Endpoint<()>, connection: Connection) -> bool {
-    for sent in 0..IN_A_ROW {
-        let Some(message) = ep.lines.pop(connection) else { return sent > 0 };
+    let mut count = 0;
+    while count < IN_A_ROW
+        && let Some(message) = ep.lines.pop(connection)
+    {
         match send(endpoint, connection, message) {
-            Sent::Yes => {}
+            Sent::Yes => count += 1,
             Sent::Later(message) => {
                 ep.lines.put_back(connection, message);
-                return sent > 0;
+                break;
             }
             Sent::Never => {
                 ep.lines.forget(connection);
@@ -52,7 +54,8 @@ fn flush_one(ep: &Ep, endpoint: &Endpoint<()>, connection: Connection) -> bool {
             }
         }
     }
-    true
+    ep.lines.set_kept(connection, endpoint.kept_bytes(connection));
+    count > 0
 }
 
 enum Sent {

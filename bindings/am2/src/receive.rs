@@ -12,7 +12,7 @@ use crate::context::{CURRENT, Context, ReplyTo};
 use crate::endpoint::{Arriving, Ep};
 use crate::header::{Extent, Fragment, Header, Kind};
 use crate::invoke;
-use crate::lines::{By, Queued, Waiting};
+use crate::lines::{By, Kept, Queued, Waiting};
 use crate::local::Local;
 use crate::lost;
 use crate::name::Name;
@@ -27,10 +27,11 @@ const SHARE_OF_WAITING: usize = 4;
 /// The source of a message.
 struct Origin<'a> {
     connection: Option<Connection>,
-    source: Option<Name>,
+    /// Its name.
+    source: &'a dyn Fn() -> Option<Name>,
     is_reply: bool,
-    /// The translation that the request was sent by; of a reply only.
-    index: usize,
+    /// The translation that leads over its connection, as that of the request does for a reply.
+    index: &'a dyn Fn() -> Option<usize>,
     reply: Option<ReplyTo>,
     /// A message that can be kept, with its credit.
     keep: Option<&'a dyn Fn() -> OwnedMessage>,
@@ -68,7 +69,8 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<T
         let is_request = kind != Kind::Returned && !(kind == Kind::Fragment && Fragment::of(&words).is_reply);
         let token = match token {
             Some(token) if is_request && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
-                let request = Waiting { kind, message: message.keep(), token, source: source(ep, message) };
+                let (payload, source) = (Kept::Message(message.keep()), source(ep, message));
+                let request = Waiting { kind, from: connection, words, payload, token, source };
                 if ep.is_leaving() {
                     refuse(am, ep, request, Status::BadEndpoint);
                 } else {
@@ -83,9 +85,9 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<T
         }
         let origin = Origin {
             connection: Some(connection),
-            source: source(ep, message),
+            source: &|| source(ep, message),
             is_reply: token.is_none(),
-            index: ep.index_of(connection).unwrap_or(0),
+            index: &|| ep.index_of(connection),
             reply: token.map(ReplyTo::Token),
             keep: Some(&|| message.keep()),
         };
@@ -125,38 +127,42 @@ fn source(ep: &Ep, message: &Message<'_, ()>) -> Option<Name> {
 /// Queue a request. Its handler runs when fewer bytes of replies wait to be sent.
 fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
     let most = am.node.send_frames();
-    if am.totals.requests() >= most - most / SHARE_OF_WAITING {
+    let may_wait = ep.lines.may_wait(request.from, request.payload.len());
+    if !may_wait || am.totals.requests() >= most - most / SHARE_OF_WAITING {
         return refuse(am, ep, request, Status::Congestion);
     }
-    ep.lines.push_request(request.message.from(), request);
+    ep.lines.push_request(request.from, request);
+    ep.note_work();
 }
 
 /// Run the handler of a request that has waited.
 pub(crate) fn on_waiting(am: &Am, ep: &Ep, request: Waiting) {
-    let Waiting { kind, message, token, source } = request;
-    let words = [0, 1, 2, 3].map(|at| message.word(at));
-    let connection = message.from();
-    let (index, reply) = (ep.index_of(connection).unwrap_or(0), Some(ReplyTo::Token(token)));
-    let origin = Origin { connection: Some(connection), source, is_reply: false, index, reply, keep: None };
-    deliver(am, ep, kind, &words, &message, origin);
+    let Waiting { kind, from: connection, words, payload, token, source } = request;
+    let (source, index) = (|| source, || ep.index_of(connection));
+    let reply = Some(ReplyTo::Token(token));
+    let origin =
+        Origin { connection: Some(connection), source: &source, is_reply: false, index: &index, reply, keep: None };
+    deliver(am, ep, kind, &words, &payload, origin);
 }
 
 /// Return a request that has waited to its sender.
 pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
-    let Waiting { kind, message, token, source } = request;
+    let Waiting { kind, words, payload, token, source, .. } = request;
     if kind == Kind::Last {
         return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
     }
-    let words = [0, 1, 2, 3].map(|at| message.word(at));
     // The end of a transfer returns for all of it, so its fragments do not.
     if kind != Kind::Fragment
-        && let Some((header, data)) = Header::parse(&words, &message)
+        && let Some((header, data)) = Header::parse(&words, &payload)
     {
         let reply = Some(ReplyTo::Token(token));
-        let origin = Origin { connection: None, source, is_reply: false, index: 0, reply, keep: None };
+        let origin =
+            Origin { connection: None, source: &|| source, is_reply: false, index: &|| None, reply, keep: None };
         send_back(am, ep, why, &header, data.len(), origin);
     }
-    if ep.is_leaving() {
+    if let Kept::Message(message) = payload
+        && ep.is_leaving()
+    {
         ep.held.borrow_mut().push(message);
     }
 }
@@ -169,9 +175,11 @@ fn on_last(ep: &Ep, connection: Connection) {
 
 /// A message of this process to itself.
 pub(crate) fn on_local(am: &Am, ep: &Ep, local: &Local) {
-    let source = am.endpoints.borrow().get(local.from).map(|from| from.name);
+    let source = || am.endpoints.borrow().get(local.from).map(|from| from.name);
+    let index = || Some(local.index);
     let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from, local.index));
-    let origin = Origin { connection: None, source, is_reply: local.is_reply, index: local.index, reply, keep: None };
+    let (is_reply, keep) = (local.is_reply, None);
+    let origin = Origin { connection: None, source: &source, is_reply, index: &index, reply, keep };
     deliver(am, ep, local.kind, &local.words, &local.payload, origin);
 }
 
@@ -180,7 +188,7 @@ pub(crate) fn refuse_local(am: &Am, ep: &Ep, local: &Local) {
     let header = Header::parse(&local.words, &local.payload);
     let Some((header, data)) = header.filter(|_| !local.is_reply && local.kind != Kind::Returned) else { return };
     let reply = Some(ReplyTo::Local(local.from, local.index));
-    let origin = Origin { connection: None, source: None, is_reply: false, index: local.index, reply, keep: None };
+    let origin = Origin { connection: None, source: &|| None, is_reply: false, index: &|| None, reply, keep: None };
     send_back(am, ep, Status::BadEndpoint, &header, data.len(), origin);
 }
 
@@ -196,7 +204,8 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origi
         let [status, first, low, high] = *words;
         if let Some((header, _)) = Header::parse(&[first, 0, low, high], payload) {
             // A message returned that was sent as a request, because it answers no request.
-            on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, origin.index, !origin.is_reply);
+            let index = (origin.index)().unwrap_or(0);
+            on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, index, !origin.is_reply);
         }
         return;
     }
@@ -302,23 +311,30 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
     };
     let extent = Extent { id: ep.new_transfer(), bytes: extent.bytes, base: extent.id.into() };
     let header = header.answer(extent);
-    // Fails only for a message longer than a frame, and the parts of a transfer are not.
-    _ = reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
+    reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
 }
 
 /// Run the program's handler.
 fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
     let handler = ep.handlers.borrow().get(usize::from(header.handler)).copied().flatten();
     let Some(handler) = handler else { return };
-    let Origin { source, reply, .. } = origin;
-    let context = Context { ep: ep.handle, source, tag: header.tag, reply: RefCell::new(reply) };
+    let Origin { connection, source, is_reply, index, reply, .. } = origin;
+    let context = Context {
+        ep: ep.handle,
+        source,
+        index: &|| if is_reply { index() } else { ep.index_of_name(connection, &source()?) },
+        handler: header.handler,
+        operation: header.operation(is_reply).unwrap_or(0),
+        tag: header.tag,
+        reply: RefCell::new(reply),
+    };
     let token = (&raw const context).cast_mut().cast::<c_void>();
-    let before = CURRENT.replace(&raw const context);
+    let before = CURRENT.replace((&raw const context).cast());
     // Align them as `malloc` does, for programs that read the bytes as numbers.
     let mut room: Vec<u128> = vec![];
     let (at, count) = match bytes {
         Some(bytes) => {
-            room.resize(bytes.len().div_ceil(size_of::<u128>()).max(1), 0);
+            room.reserve(bytes.len().div_ceil(size_of::<u128>()).max(1));
             let to = room.as_mut_ptr().cast::<u8>();
             // SAFETY: there is room for them.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
@@ -347,7 +363,7 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
         (Some(ReplyTo::Local(to, index)), ..) => {
             let to = am.endpoints.borrow().get(to);
             let local = Local { kind, words, payload, is_reply: true, from: ep.handle, index };
-            to.iter().for_each(|to| to.local.push(local.clone()));
+            to.iter().for_each(|to| to.push_local(local.clone()));
         }
         (None, Some(connection), _) => {
             let by = By::Request(origin.keep.map(|keep| keep()));
@@ -355,8 +371,9 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
         }
         (None, None, source) => {
             let local = Local { kind, words, payload, is_reply: false, from: ep.handle, index: 0 };
+            let source = source();
             let to = am.endpoints.borrow().all().find(|to| Some(to.name) == source).cloned();
-            to.iter().for_each(|to| to.local.push(local.clone()));
+            to.iter().for_each(|to| to.push_local(local.clone()));
         }
     }
 }

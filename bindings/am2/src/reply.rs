@@ -5,7 +5,6 @@ use std::io::IoSlice;
 use am_api::{HandlerId, Token};
 
 use crate::am::Am;
-use crate::code::Code;
 use crate::context::ReplyTo;
 use crate::endpoint::Ep;
 use crate::header::{Fragment, Header, Kind};
@@ -40,29 +39,25 @@ pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<
     let mut payload = outgoing.header.prefix();
     payload.extend_from_slice(outgoing.data);
     let (kind, words, is_reply) = (outgoing.header.kind, outgoing.header.words(), outgoing.is_reply);
-    to.local.push(Local { kind, words, payload, is_reply, from, index });
+    to.push_local(Local { kind, words, payload, is_reply, from, index });
 }
 
-/// Send a reply from its handler. One that needs several frames leaves with the next polls.
-pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> Result<(), Code> {
+/// Send a reply from its handler. A transfer that needs several frames leaves with the next polls.
+pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
     let token = match to {
         ReplyTo::Token(token) => token,
         ReplyTo::Local(handle, index) => {
             let to = am.endpoints.borrow().get(handle);
             // An endpoint that is gone wants no reply.
-            to.iter().for_each(|to| push(to, (ep.handle, index), outgoing));
-            return Ok(());
+            return to.iter().for_each(|to| push(to, (ep.handle, index), outgoing));
         }
     };
     let (connection, max, header) = (token.from(), token.frame_payload(4), &outgoing.header);
     if max == 0 {
         // The connection has ended.
-        return Ok(());
+        return;
     }
     let prefix = header.prefix();
-    if header.extent.is_none() && prefix.len() + outgoing.data.len() > max {
-        return Err(Code::BadArg);
-    }
     let mut from = 0;
     while let Some((fragment, data)) = outgoing.fragment(from, max) {
         let (by, kind, words, payload) = (By::Request(None), Kind::Fragment, fragment.words(), data.to_vec());
@@ -70,10 +65,9 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) -> R
         from += data.len();
     }
     answer(ep, token, header.kind, &header.words(), [&prefix, &outgoing.data[from..]]);
-    Ok(())
 }
 
-/// Send one frame as the answer, behind what waits to leave by its connection.
+/// Send one message as the answer, behind what waits to leave by its connection.
 pub(crate) fn answer(ep: &Ep, token: Token, kind: Kind, words: &[u64; 4], payload: [&[u8]; 2]) {
     let connection = token.from();
     ep.answered.borrow_mut().insert(connection);
@@ -81,7 +75,12 @@ pub(crate) fn answer(ep: &Ep, token: Token, kind: Kind, words: &[u64; 4], payloa
         let payload = payload.concat();
         ep.lines.push(connection, Queued { by: By::Token(token), kind, words: *words, payload });
     } else {
+        let bytes = payload[0].len() + payload[1].len();
+        let kept = if bytes > token.frame_payload(words.len()) { bytes } else { 0 };
         // It fails only if the connection has ended: then no peer is left that wants it.
-        _ = token.reply_vectored(HandlerId(kind as u8), words, &payload.map(IoSlice::new));
+        let is_sent = token.reply_vectored(HandlerId(kind as u8), words, &payload.map(IoSlice::new)).is_ok();
+        if is_sent && kept > 0 {
+            ep.lines.keep_more(connection, kept);
+        }
     }
 }

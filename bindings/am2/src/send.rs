@@ -22,6 +22,8 @@ use crate::undelivered;
 const SPINS: u32 = 200;
 /// Looks between two at the node's descriptors.
 const TRIES_PER_LOOK: u32 = 256;
+/// Tries in a row before a request takes a connection's last credit.
+const TRIES_BEFORE_LAST: u32 = 2000;
 /// How long it sleeps then.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -89,6 +91,9 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
         Ok(None) => return Tried::Busy,
         Err(status) => return Tried::Back(status),
     };
+    if !may_take_credit(ep, index, endpoint.credit(connection)) {
+        return Tried::Busy;
+    }
     let max = endpoint.frame_payload(connection, 4).unwrap_or(0);
     if let Some((fragment, data)) = outgoing.fragment(from, max) {
         let handler = HandlerId(Kind::Fragment as u8);
@@ -102,6 +107,25 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
         ep.gets.borrow_mut().entry(extent.id.into()).and_modify(|get| get.connection = Some(connection));
     }
     result
+}
+
+/// Whether a request may take one of these credits. The last one is for the node, which asks for the rest of a long reply by it: the peer
+/// may hold all others until that reply has left. A connection that never gets more than one does without.
+fn may_take_credit(ep: &Ep, index: usize, credit: usize) -> bool {
+    let mut translations = ep.translations.borrow_mut();
+    let Some(Some(entry)) = translations.get_mut(index) else { return true };
+    match credit {
+        0 => false,
+        1 if entry.reserved > 0 => {
+            entry.reserved -= 1;
+            false
+        }
+        1 => true,
+        _ => {
+            entry.reserved = TRIES_BEFORE_LAST;
+            true
+        }
+    }
 }
 
 fn tried(result: Result<(), RequestError>, sent: Tried) -> Tried {

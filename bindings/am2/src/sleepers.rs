@@ -15,10 +15,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use am_api::Endpoint;
+use am_api::{Endpoint, Node};
 use am_c_runtime::Waker;
 
 use crate::bundle::Bundle;
+use crate::lines::Totals;
 
 thread_local! {
     /// This thread's waker, made by its first sleep.
@@ -49,10 +50,11 @@ struct Sleeper {
 
 impl Sleeper {
     /// Wake it if its bundle has an event or was freed.
-    fn wake_if_due(&self) {
+    fn wake_if_due(&self, node: &Node, totals: &Totals) {
         // A bundle without endpoints was freed, or has nothing to wait for: the thread returns an error.
         // Queued messages may have room now.
-        if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event() || self.bundle.has_lines()) {
+        let has_lines = || totals.has_messages() && self.bundle.has_lines();
+        if !self.is_woken.get() && (!self.bundle.can_wait() || self.bundle.has_event(node) || has_lines()) {
             self.is_woken.set(true);
             self.waker.wake();
         }
@@ -90,16 +92,16 @@ impl Sleepers {
     }
 
     /// Wake the threads that have an event. The others sleep on the node's descriptor, which becomes readable when anything arrives.
-    pub(crate) fn look_after(&self) {
+    pub(crate) fn look_after(&self, node: &Node, totals: &Totals) {
         let all = self.all.borrow();
-        all.iter().for_each(Sleeper::wake_if_due);
+        all.iter().for_each(|sleeper| sleeper.wake_if_due(node, totals));
         // A woken thread checks for itself.
         if self.is_armed.take() || all.iter().any(|sleeper| sleeper.is_woken.get()) {
             return;
         }
         let Some(ep) = all.iter().find_map(|sleeper| sleeper.bundle.endpoints().first().cloned()) else { return };
         arm(&ep.endpoint);
-        all.iter().for_each(Sleeper::wake_if_due);
+        all.iter().for_each(|sleeper| sleeper.wake_if_due(node, totals));
     }
 }
 

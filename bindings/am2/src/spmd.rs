@@ -1,6 +1,7 @@
 //! The functions of `am_spmd.h`: the process's place in its job.
 
 use std::ffi::{c_int, c_void};
+use std::fmt::Display;
 use std::rc::Rc;
 
 use am_spmd::{ExchangeError, Place};
@@ -58,10 +59,12 @@ fn together<T>(
     // The place that the node was opened with.
     let process = am::PROCESS.lock();
     let mut kept = process.place.borrow_mut();
-    work(kept.get().ok_or(Code::NotInit)?, &mut poll).map_err(|error| {
-        eprintln!("libam2: {error}");
-        Code::Resource
-    })
+    work(kept.get().ok_or(Code::NotInit)?, &mut poll).map_err(said)
+}
+
+fn said(error: impl Display) -> Code {
+    eprintln!("libam2: {error}");
+    Code::Resource
 }
 
 /// The blobs of all ranks.
@@ -77,6 +80,17 @@ pub extern "C-unwind" fn AM2_SpmdBarrier() -> c_int {
 }
 
 /// See `am_spmd.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn AM2_SpmdEndJob(code: c_int) -> c_int {
+    guarded(|| {
+        am::not_in_child()?;
+        // Not under the lock: another thread may wait for the others under it.
+        Place::end_job(u8::try_from(code).map_err(|_| Code::BadArg)?).map_err(said)
+    })
+}
+
+/// See `am_spmd.h`.
 ///
 /// # Safety
 /// `own` has `bytes` bytes, `all` has as many for each rank.
@@ -85,7 +99,7 @@ pub extern "C-unwind" fn AM2_SpmdBarrier() -> c_int {
 pub unsafe extern "C-unwind" fn AM2_SpmdExchange(own: *const c_void, bytes: usize, all: *mut c_void) -> c_int {
     guarded(|| {
         am::with(|am| {
-            if own.is_null() || all.is_null() || bytes > am_spmd::rendezvous::MAX_BLOB {
+            if own.is_null() || all.is_null() || bytes > am_spmd::MAX_BLOB {
                 return Err(Code::BadArg);
             }
             // SAFETY: not null, and the caller's promise.

@@ -26,16 +26,7 @@ struct Block {
 
 /// A message of this endpoint returned: run its error handler.
 pub(crate) fn on_error(ep: &Ep, status: Status, header: &Header, bytes: usize, index: usize, is_reply: bool) {
-    let operation = match (header.kind, is_reply) {
-        (Kind::Short, false) => 1,
-        (Kind::Medium, false) => 2,
-        (Kind::Transfer, false) => 3,
-        (Kind::Short, true) => 4,
-        (Kind::Medium, true) => 5,
-        (Kind::Transfer, true) => 6,
-        (Kind::Get, _) => 7,
-        (Kind::Fragment | Kind::Returned | Kind::Hello | Kind::Last, _) => return,
-    };
+    let Some(operation) = header.operation(is_reply) else { return };
     if header.kind == Kind::Get
         && let Some(extent) = header.extent
     {

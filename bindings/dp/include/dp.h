@@ -18,6 +18,8 @@
  *
  * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
  *
+ * LANGUAGES. C99 or C++11, and later ones of both; nothing else is needed.
+ *
  * WHO IS WHO. The first dp_open opens the process's node. Which node it is, and how it finds the others, the environment says:
  *
  *   am-run, mpirun, srun        a process's NID is its rank. AM_TRANSPORT is the transport, udp without it

@@ -12,6 +12,8 @@
  *
  * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
  *
+ * It is C99 and C++11, and later ones of both.
+ *
  * What returns `int` returns a negative FM_E_... where it fails; FM_error() then has a
  * text that says what to do. No call ends the program.
  *
@@ -39,7 +41,8 @@
  *   - may send, to any node, and call FM_node, FM_nodes, FM_error and FM_strerror;
  *     every other call returns FM_E_IN_HANDLER;
  *   - must return, or end its thread by pthread_exit, which acts at the end of the call
- *     that ran it: no longjmp, no C++ exception may leave it;
+ *     that ran it. No longjmp may leave it: the node stays in use then. A C++ exception
+ *     that leaves it ends the program by abort(), with a line on standard error;
  *   - has its message, bytes included, until it returns, and no longer.
  *
  * DELIVERY. Each message is handled once, or comes back to FM_set_returned's

@@ -110,15 +110,28 @@ fn catch<F: Fn() + Copy>(mut work: F) -> bool {
     is_ending
 }
 
+/// Dropped where a C++ exception leaves a handler. Locks and borrows of the library's frames would stay as they are, so the program ends.
+struct Escape;
+
+impl Drop for Escape {
+    #[cold]
+    fn drop(&mut self) {
+        eprintln!("active messages: a C++ exception has left a handler; catch it there. The program ends.");
+        std::process::abort();
+    }
+}
+
 /// Run a handler of the program. If it ends the thread, the library treats it as returned.
 #[inline]
 pub fn handler<F: Fn() + Copy>(handler: F) {
+    let escape = Escape;
     catch(move || {
         handler();
         // SAFETY: the thread may end here, which `catch` expects. The handler may have left it otherwise, and no cancel acts inside of the
         // library.
         unsafe { forbid_cancels() };
     });
+    std::mem::forget(escape);
 }
 
 /// Run a system call that may wait, and that a cancel may end. `None` if the thread ends.

@@ -4,6 +4,7 @@
 //! ```text
 //!   Client::open()      PMIx_Init; the job's size, the ranks on this host
 //!   client.exchange()   PMIx_Put, PMIx_Commit, PMIx_Fence; PMIx_Get of each rank, PMIx_Fence
+//!   end_job()           PMIx_Abort
 //!   drop                PMIx_Finalize
 //! ```
 //!
@@ -33,9 +34,20 @@ pub struct Client {
     rounds: u32,
 }
 
+/// The variables by which a launcher that speaks PMIx names a process.
+pub const VARIABLES: [&str; 2] = ["PMIX_RANK", "PMIX_NAMESPACE"];
+
 /// Whether a launcher that speaks PMIx started this process.
 pub fn is_launched() -> bool {
-    env::var_os("PMIX_RANK").is_some() && env::var_os("PMIX_NAMESPACE").is_some()
+    VARIABLES.iter().all(|name| env::var_os(name).is_some())
+}
+
+/// End the job of this process, which has a [`Client`], with this exit code.
+///
+/// # Errors
+/// [`PmixError::Call`].
+pub fn end_job(code: i32) -> Result<(), PmixError> {
+    Library::load()?.abort(code)
 }
 
 impl Client {

@@ -97,6 +97,7 @@ type Commit = unsafe extern "C" fn() -> c_int;
 type Fence = unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int;
 type Get = unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut RawValue) -> c_int;
 type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
+type Abort = unsafe extern "C" fn(c_int, *const c_char, *const Proc, usize) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// The loaded library, initialised or not.
@@ -108,6 +109,7 @@ pub(crate) struct Library {
     get: Get,
     init: Init,
     finalize: Finalize,
+    abort: Abort,
     error_string: ErrorString,
     /// Never unloaded: the library has threads of its own.
     _library: &'static libloading::Library,
@@ -129,6 +131,7 @@ impl Library {
             get: symbol(library, "PMIx_Get")?,
             init: symbol(library, "PMIx_Init")?,
             finalize: symbol(library, "PMIx_Finalize")?,
+            abort: symbol(library, "PMIx_Abort")?,
             error_string: symbol(library, "PMIx_Error_string")?,
             _library: library,
         })
@@ -208,6 +211,14 @@ impl Library {
             }
         };
         found.ok_or(PmixError::Untold("a value of a known type"))
+    }
+
+    /// End all processes of the job.
+    pub(crate) fn abort(&self, code: c_int) -> Result<(), PmixError> {
+        let said = c"a process ends the job";
+        // SAFETY: the text is valid until the call returns; no processes are named, which means all.
+        let status = unsafe { (self.abort)(code, said.as_ptr(), ptr::null(), 0) };
+        self.check("PMIx_Abort", status)
     }
 
     pub(crate) fn finalize(&self) {

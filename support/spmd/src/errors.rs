@@ -52,6 +52,11 @@ pub enum ExchangeError {
     /// The blob is too long.
     #[error("a blob has at most {MAX_BLOB} bytes, and this one has {0}: send what is longer in messages")]
     TooLong(usize),
+    /// Another process calls something else.
+    #[error(
+        "rank {0} waits at a barrier, and this process exchanges blobs: all processes make these calls in the same order"
+    )]
+    OutOfStep(usize),
     /// The cluster's launcher failed.
     #[error(transparent)]
     Pmix(#[from] PmixError),

@@ -34,21 +34,33 @@ pub(crate) fn variable<T: std::str::FromStr>(name: &'static str) -> Result<T, Fi
     text.parse().map_err(|_| FindError::Senseless { name, text })
 }
 
+/// Ask the agent on a new connection, with the secret and this process's rank.
+fn ask(what: impl FnOnce(String, u32) -> Call) -> Result<(UnixStream, Answer), FindError> {
+    let (name, secret) = (variable::<String>(variables::RENDEZVOUS)?, variable(variables::SECRET)?);
+    let call = what(secret, variable(variables::RANK)?);
+    let meet = || -> io::Result<(UnixStream, Option<Answer>)> {
+        let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        rendezvous::write(&mut stream, &call)?;
+        let answer = rendezvous::read(&mut stream, rendezvous::MAX_CALL)?;
+        Ok((stream, answer))
+    };
+    match meet().map_err(FindError::Launcher)? {
+        (_, Some(Answer::Refused(why))) => Err(FindError::Refused(why)),
+        (stream, Some(answer)) => Ok((stream, answer)),
+        (_, None) => Err(FindError::Launcher(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// End the job that `am-run` started.
+pub(crate) fn end_job(code: u8) -> Result<(), FindError> {
+    ask(|secret, rank| Call::EndJob { secret, rank, code }).map(drop)
+}
+
 impl Launcher {
-    pub(crate) fn connect(rank: usize) -> Result<Launcher, FindError> {
-        let name: String = variable(variables::RENDEZVOUS)?;
-        let secret = variable(variables::SECRET)?;
-        let rank = u32::try_from(rank).map_err(|_| FindError::Missing(variables::RANK))?;
-        let meet = || -> io::Result<(UnixStream, Option<Answer>)> {
-            let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name)?)?;
-            rendezvous::write(&mut stream, &Call::Hello { secret, rank })?;
-            let answer = rendezvous::read(&mut stream, rendezvous::MAX_CALL)?;
-            Ok((stream, answer))
-        };
-        match meet().map_err(FindError::Launcher)? {
-            (stream, Some(Answer::Welcome)) => Ok(Launcher(high(stream).into())),
-            (_, Some(Answer::Refused(why))) => Err(FindError::Refused(why)),
-            _ => Err(FindError::Launcher(io::ErrorKind::UnexpectedEof.into())),
+    pub(crate) fn connect() -> Result<Launcher, FindError> {
+        match ask(|secret, rank| Call::Hello { secret, rank })? {
+            (stream, Answer::Welcome) => Ok(Launcher(high(stream).into())),
+            _ => Err(FindError::Launcher(io::ErrorKind::InvalidData.into())),
         }
     }
 

@@ -42,3 +42,4 @@ pub mod segment;
 pub use errors::{ExchangeError, FindError, OpenError};
 pub use names::NameError;
 pub use place::Place;
+pub use rendezvous::MAX_BLOB;

@@ -77,7 +77,7 @@ fn complete_one(name: &str, facts: &Facts) -> Result<String, NameError> {
 /// The address that others reach this host by.
 fn own_address(network: &str, facts: &Facts) -> Result<IpAddr, NameError> {
     if !network.is_empty() {
-        let found = interface_addresses().into_iter().find(|address| is_in(*address, network));
+        let found = interface_addresses(|_| true).into_iter().find(|address| is_in(*address, network));
         return found.ok_or_else(|| NameError::NoAddress(network.to_owned()));
     }
     let named = facts.host.as_ref().and_then(|host| (host.trim_matches(['[', ']']), 0).to_socket_addrs().ok());
@@ -85,12 +85,17 @@ fn own_address(network: &str, facts: &Facts) -> Result<IpAddr, NameError> {
     let is_far_reaching = |address: &IpAddr| facts.is_only_host || !address.is_loopback();
     let named = named.into_iter().flatten().map(|address| address.ip()).filter(is_far_reaching).find(is_own);
     let loopback = IpAddr::from([127, 0, 0, 1]);
-    let other = || if facts.is_only_host { None } else { interface_addresses().into_iter().next() };
+    let is_local = |address: &IpAddr| match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback(),
+    };
+    let first = || interface_addresses(|address| !is_local(address)).into_iter().next();
+    let other = || if facts.is_only_host { None } else { first() };
     Ok(named.or_else(other).unwrap_or(loopback))
 }
 
-/// Addresses of interfaces that are up, IPv4 first; none that holds on one host or one link only.
-fn interface_addresses() -> Vec<IpAddr> {
+/// Such addresses of interfaces that are up, IPv4 first; no IPv6 address of one link, which names the interface, too.
+fn interface_addresses(is_wanted: impl Fn(&IpAddr) -> bool) -> Vec<IpAddr> {
     let up = |flags: InterfaceFlags| flags.contains(InterfaceFlags::IFF_UP);
     let mut all: Vec<IpAddr> = vec![];
     for interface in getifaddrs().into_iter().flatten().filter(|interface| up(interface.flags)) {
@@ -99,10 +104,8 @@ fn interface_addresses() -> Vec<IpAddr> {
         let v6 = || address.as_sockaddr_in6().map(|address| IpAddr::from(address.ip()));
         all.extend(v4.or_else(v6));
     }
-    all.retain(|address| match address {
-        IpAddr::V4(address) => !address.is_loopback() && !address.is_link_local(),
-        IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
-    });
+    let is_of_link = |address: &IpAddr| matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+    all.retain(|address| !is_of_link(address) && is_wanted(address));
     all.sort_by_key(IpAddr::is_ipv6);
     all
 }
@@ -150,6 +153,14 @@ mod tests {
         assert!(!is("11.1.2.3", "10.0.0.0/8") && !is("10.1.2.3", "10.0.0.0/33") && !is("10.1.2.3", "::/0"));
         assert!(is("fd00::7", "fd00::/8") && is("fd00::7", "[fd00::]/8") && !is("fe00::7", "fd00::/8"));
         assert!(!is("10.1.2.3", "eth0/8") && !is("10.1.2.3", "10.0.0.0"));
+    }
+
+    /// A network that the user names is the one, also where a launcher says nothing of the hosts.
+    #[test]
+    fn the_loopback_network_may_be_named() {
+        let far = Facts { is_only_host: false, ..facts(1) };
+        assert_eq!(complete("udp:127.0.0.0/8", &far).as_deref(), Ok("udp:127.0.0.1:0"));
+        assert_eq!(complete("tcp:127.0.0.0/8,frame=9014", &facts(3)).as_deref(), Ok("tcp:127.0.0.1:0,frame=9014"));
     }
 
     #[test]

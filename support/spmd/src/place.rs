@@ -11,7 +11,13 @@ use am_pmix::Client;
 use crate::errors::{ExchangeError, FindError, OpenError};
 use crate::launched::{self, Launcher, text, variable};
 use crate::names::{self, Facts, NameError};
-use crate::rendezvous::{MAX_BLOB, variables};
+use crate::rendezvous::{MAX_BLOB, MAX_PIECE, variables};
+
+/// The most bytes of all processes in one round of an exchange.
+const MAX_ROUND: usize = 128 << 20;
+
+/// A blob's length, in front of its first piece.
+const LENGTH: usize = size_of::<u64>();
 
 /// The place of this process in its job: its rank, the number of processes, and the way to the others.
 #[derive(Debug)]
@@ -40,6 +46,31 @@ impl Link {
         }
     }
 
+    /// The blobs of all of `size` processes, in as many rounds as the longest one takes.
+    fn exchange_all(&mut self, blob: &[u8], size: usize) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        if blob.len() > MAX_BLOB {
+            return Err(ExchangeError::TooLong(blob.len()));
+        }
+        let most = MAX_PIECE.min(MAX_ROUND / size);
+        let (begin, mut rest) = blob.split_at(blob.len().min(most - LENGTH));
+        let first = self.exchange(&[&(blob.len() as u64).to_le_bytes(), begin].concat())?;
+        let (mut all, mut longest) = (vec![], 0);
+        for (rank, first) in first.iter().enumerate() {
+            let (length, begin) = first.split_first_chunk::<LENGTH>().ok_or(ExchangeError::OutOfStep(rank))?;
+            longest = longest.max(u64::from_le_bytes(*length).min(MAX_BLOB as u64) as usize);
+            all.push(begin.to_vec());
+        }
+        let mut done = most - LENGTH;
+        while done < longest {
+            let (piece, behind) = rest.split_at(rest.len().min(most));
+            rest = behind;
+            let pieces = self.exchange(piece)?;
+            all.iter_mut().zip(pieces).for_each(|(blob, piece)| blob.extend_from_slice(&piece));
+            done += most;
+        }
+        Ok(all)
+    }
+
     fn barrier(&mut self) -> Result<(), ExchangeError> {
         match self {
             Link::Pmix(client) => Ok(client.barrier()?),
@@ -56,10 +87,11 @@ impl Place {
     /// # Errors
     /// See [`FindError`].
     pub fn find() -> Result<Place, FindError> {
-        if launched::is_launched() {
-            Place::of_launcher()
-        } else if am_pmix::is_launched() {
+        // Of two launchers the inner one counts: am-run takes the variables of PMIx away from what it starts.
+        if am_pmix::is_launched() {
             Place::of_pmix()
+        } else if launched::is_launched() {
+            Place::of_launcher()
         } else if let Some((processes, advice)) = other_launcher() {
             Err(FindError::OtherLauncher { processes, advice })
         } else {
@@ -97,7 +129,7 @@ impl Place {
             is_only_host: local_size == size,
             host: text(variables::HOST)?,
         };
-        let link = Link::Launcher(Launcher::connect(rank)?);
+        let link = Link::Launcher(Launcher::connect()?);
         Ok(Place { rank, size, facts, transport: asked_transport()?, link })
     }
 
@@ -136,15 +168,13 @@ impl Place {
         format!("{}.{rank}", self.facts.job)
     }
 
-    /// Give each process the blobs of all, by rank. Each process calls this equally often. It returns when all have called.
+    /// Give each process the blobs of all, by rank. Each process calls this equally often. It returns when all have called. A blob
+    /// has at most [`MAX_BLOB`] bytes; each process holds those of all.
     ///
     /// # Errors
     /// See [`ExchangeError`]; after one, the place is of no more use.
     pub fn exchange(&mut self, blob: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
-        if blob.len() > MAX_BLOB {
-            return Err(ExchangeError::TooLong(blob.len()));
-        }
-        self.link.exchange(blob)
+        self.link.exchange_all(blob, self.size)
     }
 
     /// The same, and meanwhile `poll` runs again and again. A node that is not polled answers nobody, so its peers give it up after
@@ -164,10 +194,7 @@ impl Place {
     /// # Errors
     /// As for [`Place::exchange`].
     pub fn exchange_with(&mut self, blob: &[u8], poll: impl FnMut()) -> Result<Vec<Vec<u8>>, ExchangeError> {
-        if blob.len() > MAX_BLOB {
-            return Err(ExchangeError::TooLong(blob.len()));
-        }
-        meanwhile(poll, || self.link.exchange(blob))
+        meanwhile(poll, || self.link.exchange_all(blob, self.size))
     }
 
     /// Wait until all processes are here.
@@ -184,6 +211,23 @@ impl Place {
     /// As for [`Place::exchange`].
     pub fn barrier_with(&mut self, poll: impl FnMut()) -> Result<(), ExchangeError> {
         meanwhile(poll, || self.link.barrier())
+    }
+
+    /// End the job of this process on purpose: the launcher ends all processes, this one included, and its exit code is this one. It
+    /// returns when the launcher knows; the program then exits. A process that exits with 0 by itself does not end the others.
+    /// Without a launcher there is nothing to end. Any thread may call this, also while another one exchanges; with a
+    /// cluster's launcher the process has to have its place.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub fn end_job(code: u8) -> Result<(), FindError> {
+        if am_pmix::is_launched() {
+            Ok(am_pmix::end_job(code.into())?)
+        } else if launched::is_launched() {
+            launched::end_job(code)
+        } else {
+            Ok(())
+        }
     }
 
     /// The name of the transport that this process opens.

@@ -26,13 +26,19 @@ pub mod variables {
     pub const RENDEZVOUS: &str = "AM_RENDEZVOUS";
     /// What a process shows there.
     pub const SECRET: &str = "AM_SECRET";
+
+    /// Those by which another launcher names a process. `am-run` passes none of them on.
+    pub use am_pmix::VARIABLES as OF_OTHERS;
 }
 
 /// The most bytes of one blob.
-pub const MAX_BLOB: usize = 64 * 1024;
+pub const MAX_BLOB: usize = 1 << 30;
+
+/// The most bytes of a process in one round of an exchange. Longer blobs take several rounds.
+pub const MAX_PIECE: usize = 64 * 1024;
 
 /// The longest message of a process.
-pub const MAX_CALL: usize = MAX_BLOB + 256;
+pub const MAX_CALL: usize = MAX_PIECE + 256;
 
 /// What a process sends.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,8 +50,17 @@ pub enum Call {
         /// The process's rank.
         rank: u32,
     },
-    /// This process's blob for the next exchange.
+    /// This process's blob for the next round.
     Exchange(Vec<u8>),
+    /// Instead of [`Call::Hello`]: end the job.
+    EndJob {
+        /// The secret from the environment.
+        secret: String,
+        /// The rank of the process that asks.
+        rank: u32,
+        /// The job's exit code.
+        code: u8,
+    },
 }
 
 /// What a process gets.
@@ -57,6 +72,8 @@ pub enum Answer {
     Refused(String),
     /// The blobs of all ranks.
     Blobs(Vec<Vec<u8>>),
+    /// The answer to [`Call::EndJob`].
+    Ending,
 }
 
 /// Write one message and flush.

@@ -11,7 +11,22 @@ use tempfile::TempDir;
 /// Longer than anything here takes when nothing is wrong.
 const LONG: Duration = Duration::from_secs(120);
 
-const STRICT: &[&str] = &["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+const STRICT: &[&str] = &["-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+const EVERY_WARNING: &[&str] = &["-Wall", "-Wextra", "-pedantic-errors", "-Wconversion", "-Werror"];
+
+/// Each compiler with the languages that it has, and their versions.
+fn languages() -> Vec<(String, &'static str, &'static str)> {
+    let (mut c, mut cpp) = (vec![compiler()], vec![cpp_compiler()]);
+    if std::env::var("C_TESTS_CC").is_err() {
+        c.push("clang".to_owned());
+        cpp.push("clang++".to_owned());
+    }
+    let in_c = c.iter().flat_map(|cc| ["c99", "c11", "c17", "c2x"].map(|version| (cc.clone(), "c", version)));
+    let versions = ["c++11", "c++14", "c++17", "c++20", "c++2b"];
+    let in_cpp = cpp.iter().flat_map(|cc| versions.map(|version| (cc.clone(), "c++", version)));
+    in_c.chain(in_cpp).collect()
+}
 
 /// A program, and the directory that it is in as long as it is wanted.
 pub struct Program {
@@ -32,6 +47,14 @@ pub struct Library {
 /// The C compiler: another one where these tests are built for another processor, as by `scripts/cross`.
 pub fn compiler() -> String {
     std::env::var("C_TESTS_CC").unwrap_or_else(|_| "cc".to_owned())
+}
+
+/// The C++ compiler beside it.
+fn cpp_compiler() -> String {
+    match compiler().strip_suffix("gcc") {
+        Some(tools) => format!("{tools}g++"),
+        None => "c++".to_owned(),
+    }
 }
 
 /// Run this to its end, which has to be a good one. Returns what it said.
@@ -57,7 +80,7 @@ impl Library {
         program
     }
 
-    /// Compile and link with what cargo built, warnings being errors.
+    /// Compile C, or C++ where the name ends with `.cc`, and link with what cargo built, warnings being errors.
     pub fn build(self, source: &str) -> Program {
         let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries: None };
         let at = program.directory.path();
@@ -83,9 +106,45 @@ impl Library {
     }
 
     fn compile(self, program: &Program, source: &str, flags: &[String]) {
-        let mut cc = Command::new(compiler());
-        cc.args(STRICT).arg(Path::new(self.root).join(source)).args(flags).arg("-lpthread");
+        let is_cpp = source.ends_with(".cc");
+        let (compiler, standard) = if is_cpp { (cpp_compiler(), "-std=c++11") } else { (compiler(), "-std=c11") };
+        let mut cc = Command::new(compiler);
+        cc.arg(standard).args(STRICT).arg(Path::new(self.root).join(source)).args(flags).arg("-lpthread");
         run(cc.arg("-o").arg(program.path()));
+    }
+
+    /// Compile each header alone, and this program, in each version of C and C++ by each compiler, with all warnings as errors. Returns
+    /// what the program says when it runs, with the language.
+    pub fn in_each_language(self, source: &str, transport: &str) -> Vec<(String, String)> {
+        let program = self.build(source);
+        let (include, at) = (format!("-I{}/include", self.root), program.directory.path().to_owned());
+        let source = Path::new(self.root).join(source);
+        let mut said = vec![];
+        for (compiler, language, standard) in languages() {
+            let compile = |what: &Path| {
+                let mut cc = Command::new(&compiler);
+                cc.arg(format!("-std={standard}")).args(EVERY_WARNING).arg(&include).args(["-x", language]).arg(what);
+                if language == "c++" {
+                    cc.arg("-Wold-style-cast");
+                }
+                cc
+            };
+            for header in std::fs::read_dir(Path::new(self.root).join("include")).expect("its headers") {
+                let alone = at.join("alone");
+                let name = header.expect("a header").file_name();
+                // C++ programs include headers of C within `extern "C"`, too.
+                let [begin, end] = if language == "c++" { ["extern \"C\" {", "}"] } else { ["", ""] };
+                for [begin, end] in [["", ""], [begin, end]] {
+                    let text = format!("{begin}\n#include <{}>\n{end}\nint is_here;\n", name.display());
+                    std::fs::write(&alone, text).expect("a file");
+                    run(compile(&alone).arg("-fsyntax-only"));
+                }
+            }
+            let (link, library) = (format!("-L{}", at.display()), format!("-l{}", self.name));
+            run(compile(&source).args(["-x", "none", &link, &library, "-lpthread", "-o"]).arg(program.path()));
+            said.push((format!("{compiler} {standard}"), program.start(transport, &[]).end()));
+        }
+        said
     }
 }
 

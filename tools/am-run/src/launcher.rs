@@ -247,6 +247,7 @@ impl Launcher {
             Event::Said(_, FromAgent::Signalled(STOP)) => self.on_stopped(),
             Event::Said(_, FromAgent::Signalled(_)) => {}
             Event::Said(_, FromAgent::Blob(rank, blob)) => self.on_blob(rank, blob),
+            Event::Said(at, FromAgent::EndJob(rank, code)) => self.on_end_job(at, rank, code),
             Event::Said(at, FromAgent::Ended(rank, end)) => self.on_ended(at, rank, end),
             Event::Said(at, FromAgent::Failed(why)) => {
                 self.report.say(format_args!("host {}: {why}", self.agents[at].host));
@@ -274,6 +275,15 @@ impl Launcher {
             self.agents.iter().for_each(|agent| agent.say(ToAgent::Blobs(blobs.clone())));
         }
         self.check_exchange();
+    }
+
+    /// A process ends the job on purpose.
+    fn on_end_job(&mut self, at: usize, rank: u32, code: u8) {
+        if code != 0 && self.code.is_none() {
+            let host = &self.agents[at].host;
+            self.report.say(format_args!("rank {rank} on host {host} has ended the job with exit code {code}"));
+        }
+        self.fail(code);
     }
 
     fn on_ended(&mut self, at: usize, rank: u32, end: End) {
@@ -346,7 +356,8 @@ impl Launcher {
         if let Some(rank) = missing.position(|missing| missing).filter(|_| is_waiting && self.code.is_none()) {
             self.report.say(format_args!(
                 "rank {rank} has ended, and the others wait for it: all processes open their nodes, exchange and meet at \
-                 barriers equally often; ending the others"
+                 barriers equally often, and one that means to end the job says so (Place::end_job, AM2_SpmdEndJob); ending \
+                 the others"
             ));
             self.fail(NO_JOB);
         }

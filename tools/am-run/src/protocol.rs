@@ -100,6 +100,8 @@ pub(crate) enum FromAgent {
     Signalled(i32),
     /// A process's blob for its next exchange.
     Blob(u32, Vec<u8>),
+    /// A process ends the job on purpose, with this exit code.
+    EndJob(u32, u8),
     /// A process ended.
     Ended(u32, End),
     /// The job cannot be started here.

@@ -153,6 +153,8 @@ fn command(job: &Job, own: [(&str, &str); 2], rank: u32, local: usize) -> io::Re
     command.arg(START).arg(std::process::id().to_string());
     command.args(job.program.iter().map(|part| OsStr::from_bytes(part)));
     command.current_dir(OsStr::from_bytes(&job.directory)).process_group(0);
+    // Where another launcher has started am-run, its processes are not those of that launcher.
+    variables::OF_OTHERS.iter().for_each(|name| _ = command.env_remove(name));
     command.envs(job.environment.iter().map(|(name, value)| (name, value))).envs(own);
     for (name, value) in [
         (variables::RANK, rank.to_string()),

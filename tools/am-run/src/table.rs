@@ -91,26 +91,37 @@ impl Host {
         if user != Ok(unistd::geteuid().as_raw()) {
             return;
         }
-        match self.seat(&mut stream) {
-            Ok((rank, blobs)) => self.carry(rank, &blobs, &mut stream),
-            Err(why) => _ = rendezvous::write(&mut stream, &Answer::Refused(why.to_owned())),
+        let done = match rendezvous::read(&mut stream, MAX_CALL) {
+            Ok(Some(Call::Hello { secret, rank })) => self
+                .check(&secret, rank)
+                .and_then(|()| self.seat(rank))
+                .map(|blobs| self.carry(rank, &blobs, &mut stream)),
+            Ok(Some(Call::EndJob { secret, rank, code })) => self.check(&secret, rank).map(|()| {
+                self.to.say(&FromAgent::EndJob(rank, code));
+                // It fails only if the process has ended meanwhile.
+                _ = rendezvous::write(&mut stream, &Answer::Ending);
+            }),
+            _ => Err("it did not say who it is"),
+        };
+        if let Err(why) = done {
+            _ = rendezvous::write(&mut stream, &Answer::Refused(why.to_owned()));
         }
     }
 
-    fn seat(&self, stream: &mut UnixStream) -> Result<(u32, Receiver<Blobs>), &'static str> {
-        let Ok(Some(Call::Hello { secret, rank })) = rendezvous::read(stream, MAX_CALL) else {
-            return Err("it did not say who it is");
-        };
-        if secret != self.secret || !self.ranks.contains(&rank) {
-            return Err("it does not belong to the job that runs here");
-        }
+    /// Whether a process belongs here.
+    fn check(&self, secret: &str, rank: u32) -> Result<(), &'static str> {
+        let is_ours = secret == self.secret && self.ranks.contains(&rank);
+        if is_ours { Ok(()) } else { Err("it does not belong to the job that runs here") }
+    }
+
+    fn seat(&self, rank: u32) -> Result<Receiver<Blobs>, &'static str> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         if seats.contains_key(&rank) {
             return Err("another process has this rank already; a rank is one process, and finds its place once");
         }
         let (sender, blobs) = mpsc::channel();
         seats.insert(rank, sender);
-        Ok((rank, blobs))
+        Ok(blobs)
     }
 
     /// Carry the blobs of one process, until it or the agent ends.

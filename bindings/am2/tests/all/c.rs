@@ -31,6 +31,12 @@ fn every_message_call() {
     over_each("tests/c/every.c", &format!("{} answers", 2 * 17 * 7));
 }
 
+/// Of every length, with few arguments and with all; both processes ask at once.
+#[test]
+fn mediums_longer_than_a_frame() {
+    over_each("tests/c/medium.c", "all mediums arrived");
+}
+
 #[test]
 fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
     let program = LIBRARY.build("tests/c/numbers.c");
@@ -80,9 +86,13 @@ impl Drop for Daemon {
 fn programs_share_a_daemon() {
     let daemon = Daemon::start();
     let transport = daemon.transport();
-    for (source, wanted) in
-        [("every", "238 answers"), ("errors", "all came back"), ("events", "4 threads"), ("wake", "woken for each")]
-    {
+    for (source, wanted) in [
+        ("every", "238 answers"),
+        ("medium", "all mediums arrived"),
+        ("errors", "all came back"),
+        ("events", "4 threads"),
+        ("wake", "woken for each"),
+    ] {
         let said = LIBRARY.build(&format!("tests/c/{source}.c")).run_two([&transport, &transport]);
         assert!(said.contains(wanted), "{source}: {said}");
     }
@@ -92,6 +102,16 @@ fn programs_share_a_daemon() {
 fn a_thread_may_be_cancelled_and_a_handler_may_end_its_thread() {
     let said = LIBRARY.build("tests/c/cancel.c").start("udp:127.0.0.1:0", &[]).end();
     assert_eq!(said, "the process is still there\n");
+}
+
+#[test]
+fn an_exception_out_of_a_handler_ends_the_program_and_says_so() {
+    let program = LIBRARY.build("tests/c/thrown.cc");
+    assert_eq!(program.start("shm", &[]).end(), "all stayed in their handlers\n");
+    for how in ["out", "back"] {
+        let (code, errors) = program.start("shm", &[how]).fail();
+        assert!(code.is_none() && errors.contains("a C++ exception has left a handler"), "{how}: {code:?} {errors}");
+    }
 }
 
 #[test]
@@ -220,6 +240,27 @@ fn a_process_of_a_job_begins_again() {
     for transport in ["shm", "udp", "tcp", "shm+udp"] {
         let said = job(&program, transport, &[]);
         assert_eq!(said.matches("3 rounds of 100 answers").count(), 3, "{transport}: {said}");
+    }
+}
+
+/// Requests wait for replies of all kinds to leave, and those for what the requests hold.
+#[test]
+fn a_flood_of_all_kinds_of_messages_is_answered() {
+    let program = LIBRARY.build("tests/c/mixed.c");
+    for transport in ["shm", "udp", "tcp", "shm+udp"] {
+        for how in ["polls", "sleeps"] {
+            let said = job(&program, transport, &[how]);
+            assert_eq!(said.matches("600 answers").count(), 3, "{transport} {how}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_may_end_the_job_while_others_wait() {
+    let program = LIBRARY.build("tests/c/end_job.c");
+    for transport in ["shm", "udp"] {
+        let said = job(&program, transport, &[]);
+        assert_eq!(said.matches("exchanged").count(), 3, "{transport}: {said}");
     }
 }
 

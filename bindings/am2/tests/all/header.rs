@@ -9,19 +9,6 @@ use am_testing::page::documented;
 use am2::{AM_MaxLong, AM_MaxMedium, AM_MaxNumHandlers, AM_MaxShort, Code, Status};
 
 const HEADERS: [&str; 2] = [include_str!("../../include/am.h"), include_str!("../../include/am_spmd.h")];
-/// The header is C++ too, and a get goes to an address or to an offset.
-const CPP: &str = "#include <am_spmd.h>
-int main()
-{
-    char here[8];
-    int offset = 3;
-    AM_GetXfer0(0, 0, 0, 1, here, 8);
-    AM_GetXfer1(0, 0, 0, 1, nullptr, 8, 7);
-    AM_GetXferAsync0(0, 0, 0, 1, offset, 8);
-    AM_GetXferAsynch2(0, 0, 0, 1, sizeof here, 8, 7, 7);
-    return AM_Request2(0, 0, 1, 2, 3) == AM_OK || AM2_DEST(here).is_offset || !AM2_DEST(offset).is_offset;
-}
-";
 const SOURCES: [&str; 4] = [
     include_str!("../../src/calls.rs"),
     include_str!("../../src/events.rs"),
@@ -113,14 +100,11 @@ fn the_header_numbers_results_as_the_library_does() {
     }
 }
 
-/// The headers are C++ too.
+/// A program means the same in C and in C++.
 #[test]
-fn a_cpp_program_can_include_them() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let source = directory.path().join("program.cc");
-    std::fs::write(&source, CPP).expect("a file");
-    let mut cc = Command::new("c++");
-    cc.args(["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o"])
-        .arg(directory.path().join("program.o"));
-    run(cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/include")).arg(source));
+fn each_language_has_the_headers() {
+    let transport = format!("shm:am2-languages-{}", std::process::id());
+    let said = LIBRARY.in_each_language("tests/c/both.c", &transport);
+    assert!(said.len() > 3 && said[0].1.contains("the same in both"), "{said:?}");
+    said.iter().for_each(|(language, text)| assert_eq!(*text, said[0].1, "{language}"));
 }

@@ -1,9 +1,9 @@
 /* Messages that cannot be delivered come back with their reason and their arguments. */
 #include "common.h"
 
-enum { ECHO = 1, BYE, BAD_REPLY, TOLD, TELL, LONG, UNSET = 200 };
+enum { ECHO = 1, BYE, BAD_REPLY, TOLD, TELL, LONG, WHOLE, GOT, UNSET = 200 };
 
-static unsigned char segment[1000], data[2000];
+static unsigned char segment[1000], data[1 << 16];
 static int errors, status_last, opcode_last, told, bye;
 static am_argblock_t last;
 
@@ -47,6 +47,25 @@ static void on_long(void *token, void *buf, int nbytes)
     OK(AM_Reply4(token, TOLD, 0, 0, 0, 0));
 }
 
+/* Between its own segment and the whole address space. */
+static void on_whole(void *token)
+{
+    static char word[] = "whole";
+    void *start;
+    uintptr_t nbytes, at = (uintptr_t)word;
+    OK(AM_GetSeg(ep, &start, &nbytes));
+    OK(start ? AM_SetSeg(ep, NULL, UINTPTR_MAX) : AM_SetSeg(ep, segment, sizeof segment));
+    memcpy(word, "whole", 5);
+    OK(AM_Reply4(token, TOLD, (int32_t)at, (int32_t)(at >> 16 >> 16), 0, 0));
+}
+
+static void on_got(void *token, void *buf, int nbytes)
+{
+    (void)token;
+    EXPECT(buf == data && nbytes == 5);
+    told++;
+}
+
 static void on_bye(void *token)
 {
     (void)token;
@@ -66,6 +85,31 @@ static void came_back(int status, op_t opcode, int index, int handler)
     errors = 0;
 }
 
+/* Offsets are addresses where the peer's segment is the whole address space; and nothing is at 0. */
+static void whole(int to)
+{
+    int before = told;
+    uintptr_t at;
+    OK(AM_Request0(ep, to, WHOLE));
+    POLL_UNTIL(told == before + 1);
+    at = (uintptr_t)(uint32_t)told_args[0] | (uintptr_t)(uint32_t)told_args[1] << 16 << 16;
+    data[0] = 0;
+    OK(AM_GetXfer0(ep, to, at, GOT, data, 5));
+    POLL_UNTIL(told == before + 2);
+    EXPECT(!memcmp(data, "whole", 5));
+    OK(AM_RequestXfer0(ep, to, at, LONG, data + 1, 4));
+    POLL_UNTIL(told == before + 3);
+    OK(AM_GetXfer0(ep, to, at, GOT, data, 5));
+    POLL_UNTIL(told == before + 4);
+    EXPECT(!memcmp(data, "holee", 5));
+    OK(AM_RequestXfer0(ep, to, 0, LONG, data, 1));
+    came_back(EBADLENGTH, AM_REQUEST_XFER_M, to, LONG);
+    OK(AM_GetXfer0(ep, to, (uintptr_t)-1, GOT, data, 2));
+    came_back(EBADLENGTH, AM_GET_XFER_M, to, GOT);
+    OK(AM_Request0(ep, to, WHOLE));
+    POLL_UNTIL(told == before + 5);
+}
+
 static void ask(int to, en_t name)
 {
     int wrong = to + 10, before;
@@ -77,6 +121,9 @@ static void ask(int to, en_t name)
     OK(AM_RequestI1(ep, wrong, ECHO, data, 77, 9));
     came_back(EBADTAG, AM_REQUEST_IM, wrong, ECHO);
     EXPECT(last.nbytes == 77 && last.args[0] == 9);
+    OK(AM_RequestI5(ep, wrong, ECHO, data, 1 << 16, 9, 8, 7, 6, 5));
+    came_back(EBADTAG, AM_REQUEST_IM, wrong, ECHO);
+    EXPECT(last.nbytes == 1 << 16 && last.args[4] == 5);
     OK(AM_RequestXfer1(ep, wrong, 3, LONG, data, 500, 9));
     came_back(EBADTAG, AM_REQUEST_XFER_M, wrong, LONG);
     EXPECT(last.nbytes == 500 && last.offset == 3);
@@ -86,6 +133,9 @@ static void ask(int to, en_t name)
     came_back(EBADHANDLER, AM_REQUEST_M, to, UNSET);
     OK(AM_Request0(ep, to, 0));
     came_back(EBADHANDLER, AM_REQUEST_M, to, 0);
+    OK(AM_RequestI0(ep, to, UNSET, data, 50000));
+    came_back(EBADHANDLER, AM_REQUEST_IM, to, UNSET);
+    EXPECT(last.nbytes == 50000);
     /* Beyond the segment. */
     OK(AM_RequestXfer0(ep, to, 1001, LONG, data, 1));
     came_back(EBADSEGOFF, AM_REQUEST_XFER_M, to, LONG);
@@ -100,6 +150,7 @@ static void ask(int to, en_t name)
     before = told;
     OK(AM_RequestXfer0(ep, to, 999, LONG, data, 1));
     POLL_UNTIL(told == before + 1);
+    whole(to);
     /* A translation that is not mapped. */
     OK(AM_Request2(ep, 100, ECHO, 1, 2));
     came_back(EBADENTRY, AM_REQUEST_M, 100, ECHO);
@@ -143,6 +194,8 @@ int main(int count, char **arguments)
     OK(AM_SetHandler(ep, TELL, on_tell));
     OK(AM_SetHandler(ep, TOLD, on_told));
     OK(AM_SetHandler(ep, LONG, on_long));
+    OK(AM_SetHandler(ep, WHOLE, on_whole));
+    OK(AM_SetHandler(ep, GOT, on_got));
     if (!asks) {
         POLL_UNTIL(bye);
         OK(AM_Terminate());

@@ -7,7 +7,7 @@ enum { SEGMENT = 400000, STEP = 20000 };
 /* The peer reads and writes the first half; gets go to the second, by its address or its offset. */
 static unsigned char segment[2 * SEGMENT], *const got = segment + SEGMENT;
 static const unsigned char *got_at = segment + SEGMENT;
-static int answers, bye, index_now;
+static int answers, bye, index_now, index_of_asker;
 
 static int32_t value(int count, int at)
 {
@@ -42,6 +42,17 @@ static int longest(int count)
     return count * STEP + (count > 0);
 }
 
+static void named(void *token, int handler, op_t kind, int from)
+{
+    handler_t named;
+    op_t sent_by;
+    int index;
+    OK(AM2_GetMsgHandler(token, &named));
+    OK(AM2_GetMsgKind(token, &sent_by));
+    OK(AM2_GetSourceIndex(token, &index));
+    EXPECT(named == handler && sent_by == kind && index == from);
+}
+
 static void asked(void *token)
 {
     ep_t to;
@@ -51,7 +62,8 @@ static void asked(void *token)
     OK(AM_GetSourceEndpoint(token, &from));
     OK(AM_GetMsgTag(token, &tag));
     EXPECT(to == ep && tag == TAG);
-    EXPECT(!memcmp(&from, &other, sizeof from) || !memcmp(&from, &own, sizeof from));
+    index_of_asker = !memcmp(&from, &own, sizeof from);
+    EXPECT(!memcmp(&from, &other, sizeof from) || index_of_asker);
 }
 
 static void answered(void *token)
@@ -69,6 +81,7 @@ static void answered(void *token)
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
         verify(args, M);                                                                                               \
         asked(token);                                                                                                  \
+        named(token, SHORT + M, AM_REQUEST_M, index_of_asker);                                                         \
         OK(AM_Reply##M(token, SHORT_REPLY + M AM2_UNWRAP VALUES));                                                     \
         IS(AM_Reply##M(token, SHORT_REPLY + M AM2_UNWRAP VALUES), AM_ERR_BAD_ARG);                                     \
     }                                                                                                                  \
@@ -78,6 +91,8 @@ static void answered(void *token)
         verify(args, M);                                                                                               \
         EXPECT(nbytes == medium(M) && (uintptr_t)buf % 8 == 0);                                                        \
         verify_bytes(buf, nbytes, M);                                                                                  \
+        asked(token);                                                                                                  \
+        named(token, MEDIUM + M, AM_REQUEST_IM, index_of_asker);                                                       \
         OK(AM_ReplyI##M(token, MEDIUM_REPLY + M, buf, nbytes AM2_UNWRAP VALUES));                                      \
     }                                                                                                                  \
     static void on_long##M(void *token, void *buf, int nbytes AM2_UNWRAP PARAMETERS)                                   \
@@ -86,12 +101,15 @@ static void answered(void *token)
         verify(args, M);                                                                                               \
         EXPECT(nbytes == longest(M) && buf == segment + M);                                                            \
         verify_bytes(buf, nbytes, M);                                                                                  \
+        asked(token);                                                                                                  \
+        named(token, LONG + M, AM_REQUEST_XFER_M, index_of_asker);                                                     \
         OK(AM_ReplyXfer##M(token, M + 1, LONG_REPLY + M, buf, nbytes AM2_UNWRAP VALUES));                              \
     }                                                                                                                  \
     static void on_short_reply##M(void *token AM2_UNWRAP PARAMETERS)                                                   \
     {                                                                                                                  \
         const int32_t args[] = {0 AM2_UNWRAP VALUES};                                                                  \
         verify(args, M);                                                                                               \
+        named(token, SHORT_REPLY + M, AM_REPLY_M, index_now);                                                          \
         answered(token);                                                                                               \
     }                                                                                                                  \
     static void on_medium_reply##M(void *token, void *buf, int nbytes AM2_UNWRAP PARAMETERS)                           \
@@ -100,6 +118,7 @@ static void answered(void *token)
         verify(args, M);                                                                                               \
         EXPECT(nbytes == medium(M));                                                                                   \
         verify_bytes(buf, nbytes, M);                                                                                  \
+        named(token, MEDIUM_REPLY + M, AM_REPLY_IM, index_now);                                                        \
         answered(token);                                                                                               \
     }                                                                                                                  \
     static void on_long_reply##M(void *token, void *buf, int nbytes AM2_UNWRAP PARAMETERS)                             \
@@ -108,6 +127,7 @@ static void answered(void *token)
         verify(args, M);                                                                                               \
         EXPECT(nbytes == longest(M) && buf == segment + M + 1);                                                        \
         verify_bytes(buf, nbytes, M);                                                                                  \
+        named(token, LONG_REPLY + M, AM_REPLY_XFER_M, index_now);                                                      \
         answered(token);                                                                                               \
     }                                                                                                                  \
     static void on_got##M(void *token, void *buf, int nbytes AM2_UNWRAP PARAMETERS)                                    \
@@ -116,6 +136,7 @@ static void answered(void *token)
         verify(args, M);                                                                                               \
         EXPECT(nbytes == longest(M) && buf == got_at);                                                                    \
         verify_bytes(buf, nbytes, M);                                                                                  \
+        named(token, GOT + M, AM_GET_XFER_M, index_now);                                                               \
         answered(token);                                                                                               \
     }                                                                                                                  \
     static void set##M(void)                                                                                           \

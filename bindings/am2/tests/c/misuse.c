@@ -112,13 +112,17 @@ static void segments(void)
     OK(AM_GetSegment(ep, &address, &nbytes));
     EXPECT(address == memory && nbytes == sizeof memory);
     IS(AM_SetSeg(ep, NULL, 1), AM_ERR_BAD_ARG);
+    IS(AM_SetSeg(ep, NULL, (size_t)-2), AM_ERR_BAD_ARG);
     IS(AM_GetSeg(ep, NULL, &nbytes), AM_ERR_BAD_ARG);
     IS(AM_SetSeg(ep, (void *)16, (size_t)-1), AM_ERR_BAD_ARG);
     IS(AM_SetSeg(ep, (void *)-1, 10), AM_ERR_BAD_ARG);
     OK(AM_SetSeg(ep, NULL, 0));
     OK(AM_MaxSegLength(&nbytes));
     IS(AM_MaxSegLength(NULL), AM_ERR_BAD_ARG);
-    EXPECT(nbytes > 8192);
+    OK(AM_SetSeg(ep, NULL, nbytes));
+    OK(AM_GetSeg(ep, &address, &nbytes));
+    EXPECT(address == NULL && nbytes == UINTPTR_MAX);
+    OK(AM_SetSeg(ep, NULL, 0));
 }
 
 static void messages(void)
@@ -210,6 +214,11 @@ int main(void)
         EXPECT(AM2_SpmdRank() == 0 && AM2_SpmdSize() == 1);
         OK(AM2_SpmdBarrier());
         IS(AM2_SpmdExchange(NULL, 1, &seen), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdExchange(&seen, ((size_t)1 << 30) + 1, &seen), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdEndJob(-1), AM_ERR_BAD_ARG);
+        IS(AM2_SpmdEndJob(256), AM_ERR_BAD_ARG);
+        /* Alone. */
+        OK(AM2_SpmdEndJob(3));
         OK(AM_Terminate());
     }
     IS(AM_Terminate(), AM_ERR_NOT_INIT);

@@ -45,6 +45,24 @@ fn long_replies_over_xdp() {
     long_over("xdp:am0");
 }
 
+/// Mediums longer than a frame, in a flood of all kinds of messages.
+fn flood_over(lab: &Lab, slots: usize, transport: &str) {
+    let said = said_over(lab, slots, transport, "tests/c/mixed.c");
+    assert_eq!(said.matches("600 answers").count(), ADDRESSES.len() * slots, "{said}");
+}
+
+#[test]
+fn a_flood_over_xdp() {
+    flood_over(&Lab::new(), 1, "xdp:am0");
+}
+
+#[test]
+fn a_flood_through_a_daemon_on_each_host() {
+    let lab = Lab::new();
+    let _daemons = lab.share("xdp:am0");
+    flood_over(&lab, 2, &format!("amd:{}", lab.socket().display()));
+}
+
 #[test]
 fn by_am_run_over_udp() {
     over(&Lab::new(), 1, "udp");

@@ -50,6 +50,14 @@ fn every_call_of_a_process_alone() {
     assert_eq!(LIBRARY.build("tests/c/alone.c").start("udp", &[]).end(), "all as it should be\n");
 }
 
+/// A program means the same in C and in C++.
+#[test]
+fn each_language_has_the_header() {
+    let said = LIBRARY.in_each_language("tests/c/both.c", "udp");
+    assert!(said.len() > 3 && said[0].1.contains("the same in both"), "{said:?}");
+    said.iter().for_each(|(language, text)| assert_eq!(*text, said[0].1, "{language}"));
+}
+
 #[test]
 fn a_thread_may_be_cancelled() {
     assert_eq!(LIBRARY.build("tests/c/cancel.c").start("udp", &[]).end(), "the process is still there\n");

@@ -12,6 +12,14 @@ fn the_example_runs_over_memory() {
     assert!(said.contains("1000 round trips of four words, 1500 of 1 to 1500 bytes, 0 bytes wrong"), "{said}");
 }
 
+/// A program means the same in C and in C++.
+#[test]
+fn each_language_has_the_header() {
+    let said = LIBRARY.in_each_language("tests/both.c", "");
+    assert!(said.len() > 3 && said[0].1.contains("the same in both"), "{said:?}");
+    said.iter().for_each(|(language, text)| assert_eq!(*text, said[0].1, "{language}"));
+}
+
 #[test]
 fn misuse_is_an_error_that_says_what_to_do() {
     let said = LIBRARY.build("tests/misuse.c").start("", &[]).end();

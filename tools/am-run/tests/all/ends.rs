@@ -184,3 +184,18 @@ fn a_process_that_leaves_early_does_not_stop_the_others_forever() {
         assert!(ended.errors().contains(&format!("rank {rank} has ended, and the others wait")), "{ended:?}");
     }
 }
+
+/// A process that ends the job by a call, and one that only exits with the same code.
+#[test]
+fn a_process_may_end_the_job_on_purpose() {
+    let meet = crate::job::example("meet");
+    for code in [0, 7] {
+        let ended = Job::of(&["-n", "3", &meet, "end", &code.to_string()]).end();
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        let said = format!("rank 1 on host localhost has ended the job with exit code {code}");
+        assert_eq!(ended.errors().contains(&said), code != 0, "{ended:?}");
+        assert!(!ended.errors().contains("wait for it"), "{ended:?}");
+    }
+    let ended = Job::of(&["-n", "3", &meet, "leave"]).end();
+    assert_eq!((ended.code, ended.output.len()), (Some(0), 2), "{ended:?}");
+}

@@ -83,3 +83,18 @@ fn two_jobs_have_two_names() {
     let name = || Job::of(&["sh", "-c", "echo $AM_JOB"]).end().output();
     assert_ne!(name(), name());
 }
+
+/// Longer than what a process says at once, and of other lengths at other ranks.
+#[test]
+fn blobs_have_any_length() {
+    let ended = Job::of(&["-n", "4", &example("meet"), "blobs"]).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.output().matches(": all blobs of 4").count(), 4, "{ended:?}");
+}
+
+#[test]
+fn calls_that_do_not_belong_together_are_an_error() {
+    let ended = Job::of(&["-n", "3", &example("meet"), "apart"]).end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.errors().contains("rank 1 waits at a barrier"), "{ended:?}");
+}
