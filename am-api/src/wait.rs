@@ -221,8 +221,7 @@ impl<S> Endpoint<S> {
             if !events.is_empty() || now >= until {
                 return events;
             }
-            let may_sleep = turn.received == 0 && (turn.sent == 0 || self.may_sleep_after_send(&self.node.borrow()));
-            if !may_sleep {
+            if !turn.is_idle() {
                 self.idle.busy();
             } else {
                 let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
