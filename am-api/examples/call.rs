@@ -22,9 +22,9 @@ fn serve(transport: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
         let node = Node::open("beta", transport)?;
         let mut endpoint = node.endpoint::<u64>("squares")?;
         endpoint.on_request(SQUARE, |answers, Request { message, token }| {
-            let (id, number) = (message.word(0), message.word(1));
-            // An answer's first word is the call's id.
-            *answers += u64::from(token.reply(SQUARE, &[id, number * number], b"").is_ok());
+            // The first word is the call's id, which the answer repeats.
+            let number = message.word(1);
+            *answers += u64::from(token.answer(&[number * number], b"").is_ok());
         });
         let mut answers = 0;
         while answers < 3 && !stop.load(SeqCst) {
@@ -38,7 +38,7 @@ fn serve(transport: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
 fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> Result<u64, Box<dyn Error>> {
     for _ in 0..ATTEMPTS {
         let mut state = None;
-        match endpoint.wait_open(&mut state, *to, DEADLINE) {
+        match endpoint.wait_open(&mut state, *to, DEADLINE).map_err(|error| error.why) {
             Ok(()) => {}
             Err(NotOpen::Connecting) => continue,
             Err(why) => {

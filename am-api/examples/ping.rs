@@ -55,10 +55,7 @@ fn ping(peer: &str, on: &str, done: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
     let (mut last, to) = (0, endpoint.connect(peer, "ping")?);
-    endpoint.wait_open(&mut last, to, SECONDS).map_err(|error| match node.health() {
-        Ok(()) => format!("{error}"),
-        Err(problem) => format!("{error}: {problem}"),
-    })?;
+    endpoint.wait_open(&mut last, to, SECONDS)?;
     writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();

@@ -20,11 +20,11 @@ fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     endpoint.on_request(PUT, |values, Request { message, token }| {
         let (name, value) = message.payload().split_at((message.word(1) as usize).min(message.payload().len()));
         values.insert(name.to_vec(), value.to_vec());
-        _ = token.reply(PUT, &[message.word(0), 1], b"");
+        _ = token.answer(&[1], b"");
     });
     endpoint.on_request(GET, |values, Request { message, token }| {
         let found = values.get(message.payload());
-        _ = token.reply(GET, &[message.word(0), found.is_some().into()], found.map_or(&[], Vec::as_slice));
+        _ = token.answer(&[found.is_some().into()], found.map_or(&[], Vec::as_slice));
     });
     writeln!(stdout(), "serving on {}", node.local_address())?;
     let mut values = HashMap::new();

@@ -5,11 +5,14 @@ use std::cell::Cell;
 use std::error::Error;
 use std::future::poll_fn;
 use std::io::{self, Write, stderr, stdout};
+use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use am_api::{Endpoint, Events, HandlerId, Node, NodeDescriptor, Request};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -17,26 +20,36 @@ const ECHO: HandlerId = HandlerId(0);
 const ECHOES: u64 = 1000;
 const SECONDS: Duration = Duration::from_secs(30);
 
+/// tokio watches any descriptor that has the type of one of its own. (`AsyncFd` would need an `unsafe` call.)
+fn watch(descriptor: &NodeDescriptor) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(descriptor.as_fd().try_clone_to_owned()?);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// If the descriptor was readable, forget it.
+fn poll_readable(watched: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    watched.poll_read_ready(cx).map_ok(|()| {
+        _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    })
+}
+
 /// An endpoint of a task.
 struct Task<S> {
     endpoint: Endpoint<S>,
-    fd: AsyncFd<NodeDescriptor>,
+    watched: UnixStream,
 }
 
 impl<S> Task<S> {
-    #[allow(
-        deprecated,
-        reason = "the other constructor is unsafe, and a node's descriptor keeps its number while it is held"
-    )]
     fn new(endpoint: Endpoint<S>) -> io::Result<Task<S>> {
-        let fd = AsyncFd::new(endpoint.descriptor()?)?;
-        Ok(Task { endpoint, fd })
+        let watched = watch(&endpoint.descriptor()?)?;
+        Ok(Task { endpoint, watched })
     }
 
     /// Wait for an event of the endpoint's mask; other tasks run meanwhile.
     async fn ready(&mut self) -> io::Result<Events> {
-        let Task { endpoint, fd } = self;
-        poll_fn(|cx| endpoint.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready()))).await
+        let Task { endpoint, watched } = self;
+        poll_fn(|cx| endpoint.poll_ready(cx, |cx| poll_readable(watched, cx))).await
     }
 }
 

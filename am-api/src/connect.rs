@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use am_proto::{FlowState, FramingWhy, ReturnReason};
-use am_wire::control::Name;
+use am_transport::PeerInfo;
+use am_wire::control::{Incarnation, Name};
 use am_wire::{Framing, WORD_BYTES};
 
 use crate::names::{self, InvalidName};
@@ -52,6 +53,8 @@ impl From<am_proto::ConnectError> for ConnectError {
 pub struct Description {
     /// The endpoint at the other side.
     pub peer: EndpointName,
+    /// The run of its node: see [`Endpoint::incarnation`]. `None` if the peer has not named it.
+    pub incarnation: Option<Incarnation>,
     /// The framing of frames to it.
     pub framing: Framing,
     /// Why it has this framing.
@@ -60,8 +63,10 @@ pub struct Description {
     pub max_body: usize,
     /// The longest payload that the peer accepts in one message. One that does not fit a frame travels in several.
     pub max_message: usize,
-    /// The transport, as it was named at run time.
+    /// The own end: the transport, as it was named at run time.
     pub transport: String,
+    /// The peer's address on its transport, where that is more than the link address: `udp:10.0.0.8:7000`.
+    pub address: Option<String>,
     /// The transport's mode: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
     /// If there are several transports, the one in use now, and why.
@@ -77,10 +82,10 @@ impl fmt::Display for Description {
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
         };
-        let Description { peer, framing, max_body, max_message, transport, mode, path, .. } = self;
+        let Description { peer, framing, max_body, max_message, transport, address, mode, path, .. } = self;
         match path {
             Some(path) => write!(f, "{peer} by {path}")?,
-            None => write!(f, "{peer} by {transport} ({mode})")?,
+            None => write!(f, "{peer} by {} ({mode})", address.as_ref().unwrap_or(transport))?,
         }
         write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, {max_message} a message")
     }
@@ -184,20 +189,30 @@ impl<S> Endpoint<S> {
         self.node.borrow().engine.core().peer_names(of.0).map(EndpointName::of)
     }
 
+    /// The run of the peer's node. After a restart it is another one. A connection that opens within moments of a restart may still have the
+    /// run before: once this node has verified the new one, that connection ends with
+    /// [`Restarted`](ReturnReason::Restarted). A connection never leads to two runs. `None` for a closed connection.
+    pub fn incarnation(&self, of: Connection) -> Option<Incarnation> {
+        self.node.borrow().engine.core().peer_run(of.0)
+    }
+
     /// The connection's framing and the reason for it, its sizes, and its transport. `None` while it is not open.
     pub fn describe(&self, of: Connection) -> Option<Description> {
         let node = self.node.borrow();
         let (core, caps) = (node.engine.core(), node.transport.caps());
         let FlowState::Open { framing, why, max_body, max_message } = core.state(of.0) else { return None };
+        let PeerInfo { address, path } = core.address(of.0).map(|to| node.transport.peer(to)).unwrap_or_default();
         Some(Description {
             peer: EndpointName::of(core.peer_names(of.0)?),
+            incarnation: core.peer_run(of.0),
             framing,
             why,
             max_body,
             max_message,
             transport: caps.name.clone(),
+            address,
             mode: caps.mode.clone(),
-            path: core.address(of.0).and_then(|to| node.transport.peer(to).path),
+            path,
         })
     }
 

@@ -235,9 +235,10 @@ impl<S> Handlers<S> {
     #[inline(always)]
     fn run_request(&mut self, state: &mut S, request: &InHand<'_, S>) {
         // Without a handler the token is dropped, which declines the reply.
-        let token = Token::new(request.endpoint.node.downgrade(), request.delivery.flow);
+        let message = request.message();
+        let token = Token::new(request.endpoint.node.downgrade(), request.delivery, message.word(0));
         match self.requests.get(HandlerId(request.delivery.handler)) {
-            Some(run) => run(state, Request { message: request.message(), token }),
+            Some(run) => run(state, Request { message, token }),
             None => self.run_unhandled(state, request),
         }
     }

@@ -110,13 +110,64 @@ pub enum NotOpen {
 
 am_transport::debug_as_display!(NotOpen);
 
+/// Why [`wait_open`](crate::Endpoint::wait_open) has failed, and what the node knows about it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}{}", self.circumstances())]
+pub struct NotReached {
+    /// Why the connection is not open.
+    pub why: NotOpen,
+    /// The transport, as it was named at run time.
+    pub transport: String,
+    /// The nodes from which this node has heard, without those that it knows from the static table only.
+    pub seen: Vec<Name>,
+    /// What keeps this node from working as it should: see [`Node::health`](crate::Node::health).
+    pub problem: Option<Box<Problem>>,
+}
+
+am_transport::debug_as_display!(NotReached);
+
+/// The most names of nodes that an error prints.
+const MAX_NAMED: usize = 8;
+
+impl NotReached {
+    /// What to check, if nothing has answered.
+    fn circumstances(&self) -> String {
+        if !matches!(self.why, NotOpen::Connecting | NotOpen::Dead(ReturnReason::Unreachable)) {
+            return String::new();
+        }
+        let transports = self.transport.split('+').map(|each| each.split(':').next().unwrap_or(each));
+        let mut advice: Vec<&str> = transports.filter_map(advice_for).collect();
+        advice.dedup();
+        let names: Vec<&str> = self.seen.iter().take(MAX_NAMED).map(Name::as_str).collect();
+        let seen = match self.seen.len() - names.len() {
+            0 if names.is_empty() => "this node has heard from no other node".to_owned(),
+            0 => format!("this node has heard from {}", names.join(", ")),
+            more => format!("this node has heard from {} and {more} others", names.join(", ")),
+        };
+        let problem = self.problem.as_ref().map(|problem| format!("of this node: {problem}"));
+        let all = advice.into_iter().map(str::to_owned).chain([seen]).chain(problem);
+        all.map(|part| format!("; {part}")).collect()
+    }
+}
+
+/// What two nodes need to reach each other over a transport of this scheme.
+fn advice_for(scheme: &str) -> Option<&'static str> {
+    Some(match scheme {
+        "udp" | "tcp" => {
+            "over udp and tcp one of the two needs the other's address, in its transport's name or by `add_peer_address`"
+        }
+        "shm" => "over shm both need the same segment name and directory",
+        "xdp" | "dpdk" => "over Ethernet both have to be on one segment, with the same EtherType",
+        "amd" => "over amd the other program has to be attached to this daemon, or on its wire",
+        "sim" => "a simulated network ends with its process",
+        _ => return None,
+    })
+}
+
 /// What to check if the peer did not answer. The transport is not known here.
 fn advice(why: ReturnReason) -> &'static str {
     match why {
-        ReturnReason::Unreachable => {
-            ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's \
-             address, in its transport's name or by `add_peer_address`"
-        }
+        ReturnReason::Unreachable => ": is its node running, on this network, under this name?",
         ReturnReason::NotPolling => ": its program computes, waits or is stopped; see `Builder::poll_patience`",
         ReturnReason::Tag => ": connect with the new one",
         ReturnReason::NameTaken => ": give one of the two another name (`Builder::unique_name`)",

@@ -1,12 +1,45 @@
-//! What keeps a node from working as it should, except its link.
+//! What keeps a node from working as it should.
 
 use am_proto::NameConflict;
 use am_wire::Address;
+use am_wire::control::Incarnation;
 
-use crate::Problem;
 use crate::node_state::NodeState;
+use crate::{NotOpen, NotReached, Problem};
 
 impl NodeState {
+    /// What keeps the node from working as it should.
+    #[cold]
+    pub(crate) fn health(&mut self) -> Result<(), Problem> {
+        let NodeState { engine, transport, .. } = self;
+        if let Some(error) = engine.link_error(&mut ***transport) {
+            return Err(Problem::Link(error));
+        }
+        let core = self.engine.core();
+        let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
+        let other_key = core.has_unauthenticated().then(other_key);
+        let late = self.engine.lateness().map(Problem::Late);
+        self.duplicate_name()
+            .or_else(|| self.lost_name())
+            .or_else(|| self.short_frames())
+            .or(other_key)
+            .or(late)
+            .map_or(Ok(()), Err)
+    }
+
+    /// A connection did not open for this reason.
+    #[cold]
+    pub(crate) fn not_reached(&mut self, why: NotOpen) -> NotReached {
+        let peers = self.engine.core().peers();
+        let seen = peers.filter(|peer| peer.incarnation != Incarnation(0)).map(|peer| peer.name).collect();
+        NotReached {
+            why,
+            transport: self.transport.caps().name.clone(),
+            seen,
+            problem: self.health().err().map(Box::new),
+        }
+    }
+
     /// Two nodes with the same name, and their addresses.
     #[cold]
     pub(crate) fn duplicate_name(&self) -> Option<Problem> {

@@ -162,8 +162,8 @@
 //!
 //! [`wait`](Endpoint::wait) polls and sleeps until something was handled. [`wait_events`](Endpoint::wait_events) waits for the events of
 //! [a mask](Endpoint::set_event_mask), and runs no handler. Programs with a loop of their own wait on a [descriptor](Endpoint::descriptor), and async
-//! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls from several threads, and
-//! endpoints that they share, are in the crate `am-threads`.
+//! executors with [`poll_ready`](Endpoint::poll_ready). A [waker](Node::waker) ends a wait from any thread. Calls and transfers from several threads, and
+//! endpoints that they share, are in the crate `am-threads`; one message for many subscribers is in `am-base`.
 //!
 //! # Programs that do not poll
 //!
@@ -173,7 +173,8 @@
 //!
 //! # Deadlines
 //!
-//! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome).
+//! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome);
+//! [`answer`](Token::answer) answers it.
 //! [`cancel`](Endpoint::cancel) stops a transfer.
 //!
 //! # Forks
@@ -207,6 +208,7 @@ mod prepare;
 mod reply;
 mod request;
 mod segment_key;
+mod statistics;
 mod translations;
 pub mod transports;
 mod wait;
@@ -223,16 +225,14 @@ pub use bulk::{
 };
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
-pub use endpoint::{
-    CallError, CallId, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer,
-};
+pub use endpoint::{CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer};
 pub use endpoint_set::EndpointSet;
-pub use errors::{NotOpen, Problem, RequestError};
+pub use errors::{NotOpen, NotReached, Problem, RequestError};
 pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
-pub use names::{Connection, EndpointName, HandlerId, InvalidName, tag_of};
+pub use names::{CallId, Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
@@ -241,5 +241,6 @@ pub use peers_file::{LineError, PeersFileError};
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use segment_key::KeyError;
+pub use statistics::ConnectionStatistics;
 pub use translations::{MAX_TRANSLATIONS, MapError};
 pub use waker::{NodeDescriptor, NodeWaker};

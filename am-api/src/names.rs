@@ -91,6 +91,10 @@ pub struct Connection(pub(crate) FlowId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub u8);
 
+/// A call of an endpoint: what [`Endpoint::try_call`](crate::Endpoint::try_call) returned, and the first word of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
 /// The name of an endpoint on the network: its node's, and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointName {

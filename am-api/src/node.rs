@@ -206,21 +206,7 @@ impl Node {
 
     /// Whether the node works as it should, and what keeps it from that, as long as it lasts. [`Problem`] lists the kinds.
     pub fn health(&self) -> Result<(), Problem> {
-        let mut node = self.state.borrow_mut();
-        let NodeState { engine, transport, .. } = &mut *node;
-        if let Some(error) = engine.link_error(&mut ***transport) {
-            return Err(Problem::Link(error));
-        }
-        let core = node.engine.core();
-        let other_key = || Problem::OtherKey { frames: core.counters().control_unauthenticated };
-        let other_key = core.has_unauthenticated().then(other_key);
-        let late = node.engine.lateness().map(Problem::Late);
-        node.duplicate_name()
-            .or_else(|| node.lost_name())
-            .or_else(|| node.short_frames())
-            .or(other_key)
-            .or(late)
-            .map_or(Ok(()), Err)
+        self.state.borrow_mut().health()
     }
 
     /// The text of a failure that names a peer, with what keeps this node itself from its peers, if anything does.

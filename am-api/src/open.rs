@@ -277,12 +277,21 @@ impl Builder {
 
     /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
-        self.open_on(transports::open(transport)?)
+        let name = self.node_name()?;
+        self.open_as(name, transports::open_for(transport, Some(name))?)
+    }
+
+    fn node_name(&self) -> Result<Name, InvalidName> {
+        if self.is_unique { names::unique(&self.name) } else { names::parse(&self.name) }
     }
 
     /// Open the node on a transport that is open, which may be one of the program's own.
     pub fn open_on(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
-        let name = if self.is_unique { names::unique(&self.name) } else { names::parse(&self.name) }?;
+        let name = self.node_name()?;
+        self.open_as(name, transport)
+    }
+
+    fn open_as(self, name: Name, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         let peers =
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();

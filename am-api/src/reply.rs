@@ -4,11 +4,12 @@ use std::fmt;
 use std::io::IoSlice;
 use std::ops::Deref;
 
-use am_proto::{FlowId, ReturnReason};
-use am_wire::{Class, WORD_BYTES};
+use am_proto::{Delivery, FlowId, ReturnReason};
+use am_ring::Frame;
+use am_wire::{Class, MAX_WORDS, WORD_BYTES};
 
 use crate::node_state::{NodeWeak, Payload, Shared, borrow_to_drop};
-use crate::{Connection, HandlerId, RequestError};
+use crate::{CallId, Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -92,14 +93,54 @@ impl From<RequestError> for ReplyError {
 pub struct Token {
     pub(crate) node: NodeWeak,
     pub(crate) flow: FlowId,
+    /// The handler that the request named.
+    handler: u8,
     /// Not used yet.
     pub(crate) valid: bool,
+    /// The request's first word: the id, if it is a call.
+    id: u64,
 }
 
 impl Token {
     #[inline]
-    pub(crate) fn new(node: NodeWeak, flow: FlowId) -> Self {
-        Token { node, flow, valid: true }
+    pub(crate) fn new(node: NodeWeak, request: &Delivery<Frame>, id: u64) -> Self {
+        Token { node, flow: request.flow, handler: request.handler, valid: true, id }
+    }
+
+    /// Answer a [call](crate::Endpoint::try_call): reply to the handler id that it named, with its id and these words (at most 3). The
+    /// caller's [outcome](crate::Endpoint::on_outcome) has the id as word 0, and these words from word 1 on.
+    ///
+    /// ```
+    /// use am_api::{Endpoint, HandlerId, Request};
+    ///
+    /// const SQUARE: HandlerId = HandlerId(0);
+    ///
+    /// fn serve(endpoint: &mut Endpoint<()>) {
+    ///     endpoint.on_request(SQUARE, |(), Request { message, token }| {
+    ///         let number = message.word(1);
+    ///         token.answer(&[number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+    ///     });
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Token::reply`].
+    pub fn answer(self, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+        let (mut all, count) = ([self.id; MAX_WORDS], words.len());
+        let too_many = ReplyError::TooManyWords { count, most: MAX_WORDS - 1 };
+        all.get_mut(1..=count).ok_or(too_many)?.copy_from_slice(words);
+        let handler = self.handler();
+        self.reply_with(handler, &all[..=count], payload)
+    }
+
+    /// The handler that the request named.
+    pub fn handler(&self) -> HandlerId {
+        HandlerId(self.handler)
+    }
+
+    /// The id of the call that the request is: its first word. For a request that is no call the number means nothing.
+    pub fn call_id(&self) -> CallId {
+        CallId(self.id)
     }
 
     /// Reply: at the side that asked, the reply handler `handler` runs with these words (at most 4) and this payload.

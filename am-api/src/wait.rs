@@ -31,7 +31,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use am_engine::PollScope;
+use am_engine::{PollScope, Turn};
 use am_proto::{EndpointId, FlowId, Time};
 use am_wire::Class;
 
@@ -86,21 +86,27 @@ impl<S> Endpoint<S> {
     /// The process has no descriptor left.
     pub fn prepare_wait(&self) -> io::Result<bool> {
         let is_woken = self.node.borrow_mut().waiter()?.end_sleep() != 0;
-        Ok(!is_woken && !self.node.borrow().has_work() && self.arm(true)?)
+        Ok(!is_woken && !self.node.borrow().has_work() && self.arm(true, false)?)
     }
 
-    /// Arm the descriptor: it becomes readable by any later work. `false` if there is work already.
-    fn arm(&self, with_calls: bool) -> io::Result<bool> {
+    /// Arm the descriptor: it becomes readable by any later work. `false` if there is work already. `has_looked`: a turn has just
+    /// received nothing. If the descriptor is still armed, that turn should have received something, so its cause is looked for.
+    fn arm(&self, with_calls: bool, has_looked: bool) -> io::Result<bool> {
         let mut node = self.node.borrow_mut();
         let now = node.clock.now();
         let due = self.due(&node, now, with_calls);
         let NodeState { engine, transport, waiter: Some(waiter), .. } = &mut *node else { return Ok(false) };
         engine.before_wait(&mut ***transport);
-        if due <= now || !waiter.try_sleep() || engine.inhale(PollScope::FramesOnly, || now, &mut ***transport) > 0 {
+        if due <= now || !waiter.try_wait() {
+            return Ok(false);
+        }
+        let by_level = transport.caps().wakes_by_level;
+        if !by_level && engine.inhale(PollScope::FramesOnly, || now, &mut ***transport) > 0 {
             return Ok(false);
         }
         waiter.set_timer(now, due);
-        Ok(!waiter.is_readable())
+        waiter.is_armed = (by_level && has_looked && !waiter.is_armed) || !waiter.is_readable();
+        Ok(waiter.is_armed)
     }
 
     /// Wait for these events only, in [`wait_events`](Endpoint::wait_events), [`poll_events`](Endpoint::poll_events) and
@@ -159,9 +165,12 @@ impl<S> Endpoint<S> {
         let with_calls = self.mask.contains(Events::MESSAGES);
         self.is_woken |= self.node.borrow_mut().waiter()?.end_sleep() & BY_PROGRAM != 0;
         for _ in 0..MAX_TURNS {
-            self.advance(PollScope::Everything);
+            let turn = self.advance(PollScope::Everything);
             let events = self.take_events();
-            if !events.is_empty() || self.arm(with_calls)? {
+            if !events.is_empty() || !turn.is_idle() {
+                self.node.borrow_mut().waiter()?.is_armed = false;
+            }
+            if !events.is_empty() || self.arm(with_calls, turn.received == 0)? {
                 return Ok(events);
             }
         }
@@ -204,14 +213,15 @@ impl<S> Endpoint<S> {
         let with_calls = self.mask.contains(Events::MESSAGES);
         let mut until = None;
         loop {
-            let is_busy = self.advance(PollScope::Everything);
+            let turn = self.advance(PollScope::Everything);
             let events = self.take_events();
             let now = self.node.borrow().now();
             let until = *until.get_or_insert(now + timeout);
             if !events.is_empty() || now >= until {
                 return events;
             }
-            if is_busy {
+            let may_sleep = turn.received == 0 && (turn.sent == 0 || self.may_sleep_after_send(&self.node.borrow()));
+            if !may_sleep {
                 self.idle.busy();
             } else {
                 let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
@@ -229,14 +239,21 @@ impl<S> Endpoint<S> {
     /// ```
     /// use std::future::poll_fn;
     /// use std::io;
-    /// use am_api::{Endpoint, Events, NodeDescriptor};
-    /// use tokio::io::unix::AsyncFd;
+    /// use std::os::fd::AsFd;
+    /// use am_api::{Endpoint, Events};
+    /// use tokio::io::Interest;
+    /// use tokio::net::UnixStream;
     ///
-    /// async fn ready(endpoint: &mut Endpoint<()>, fd: &AsyncFd<NodeDescriptor>) -> io::Result<Events> {
-    ///     poll_fn(|cx| {
-    ///         endpoint.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready()))
-    ///     })
-    ///     .await
+    /// /// tokio watches any descriptor that has the type of one of its own. (`AsyncFd` would need an `unsafe` call.)
+    /// fn watch(endpoint: &Endpoint<()>) -> io::Result<UnixStream> {
+    ///     let stream = std::os::unix::net::UnixStream::from(endpoint.descriptor()?.as_fd().try_clone_to_owned()?);
+    ///     stream.set_nonblocking(true)?;
+    ///     UnixStream::from_std(stream)
+    /// }
+    ///
+    /// async fn ready(endpoint: &mut Endpoint<()>, watched: &UnixStream) -> io::Result<Events> {
+    ///     let forget = || _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    ///     poll_fn(|cx| endpoint.poll_ready(cx, |cx| watched.poll_read_ready(cx).map_ok(|()| forget()))).await
     /// }
     /// ```
     ///
@@ -261,10 +278,10 @@ impl<S> Endpoint<S> {
         Poll::Pending
     }
 
-    /// A turn without handlers. Returns whether a frame was received or sent.
-    fn advance(&self, scope: PollScope) -> bool {
+    /// A turn without handlers.
+    fn advance(&self, scope: PollScope) -> Turn {
         let mut node = self.node.borrow_mut();
-        node.inhale(scope) + node.exhale() > 0
+        Turn { received: node.inhale(scope), sent: node.exhale() }
     }
 
     /// The events of the mask that hold now, with those that are returned once.

@@ -5,6 +5,12 @@
 //!   timer: the next deadline ─┼─ epoll ─▶ one descriptor, readable when the node needs a poll
 //!   bell: other threads ──────┘
 //! ```
+//!
+//! A blocking call waits for the transport's descriptors and the bell themselves, until the next deadline.
+//!
+//! A sleep costs the call that sleeps and the one that receives: what has not changed since the last sleep stays as it is. So the
+//! timer is set only to an earlier time than before or after it has ended, the bell is read only if it was rung, and the epoll
+//! watches the same files as before.
 
 use std::cell::Cell;
 use std::io;
@@ -38,7 +44,7 @@ const BY_CREDIT: u32 = 2;
 #[derive(Debug)]
 struct Bell {
     flag: WakeFlag,
-    event: Own,
+    event: Arc<Own>,
     owner: Owner,
 }
 
@@ -81,13 +87,17 @@ impl Drop for CreditWaker {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     joint: JointWaker,
-    descriptor: [Arc<Own>; 1],
+    descriptor: Arc<Own>,
+    /// The transport's descriptors, and the bell's. `None` if the transport has none: a wait is short.
+    sleeps_on: Option<Box<[Arc<Own>]>>,
     timer: Own<TimerFd>,
     /// When the timer ends.
     until: Time,
     bell: Arc<Bell>,
-    /// Whether the transport has descriptors. Without them a wait is short.
-    can_sleep: bool,
+    /// Whether the last call for a wait has prepared one, and no turn has found anything since.
+    pub(crate) is_armed: bool,
+    /// How often other threads have rung the bell, or will soon, since it was read.
+    rings: Cell<u64>,
     /// For how many more spins the transport is watched.
     watched_spins: Cell<u32>,
 }
@@ -99,16 +109,18 @@ impl Waiter {
         let joint = joint.ok_or(io::ErrorKind::Unsupported)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         let timer = Own::new(high(timer));
-        let event = Own::new(high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
+        let event = Arc::new(Own::new(high(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)));
         epoll::add(&joint.epoll, &*timer, EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&joint.epoll, &event, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&joint.epoll, &*event, EventData::new_u64(0), EventFlags::IN)?;
         Ok(Waiter {
-            descriptor: [Arc::new(Own::new(high(joint.epoll.try_clone()?)))],
+            descriptor: Arc::new(Own::new(high(joint.epoll.try_clone()?))),
+            sleeps_on: wake.map(|wake| wake.iter().chain([&event]).cloned().collect()),
             joint,
             timer,
             until: Time::default(),
             bell: Arc::new(Bell { flag: WakeFlag::default(), event, owner: Owner::new()? }),
-            can_sleep: wake.is_some(),
+            is_armed: false,
+            rings: Cell::default(),
             watched_spins: Cell::new(WATCHED_SPINS),
         })
     }
@@ -122,20 +134,25 @@ impl Waiter {
     }
 
     pub(crate) fn node_descriptor(&self) -> NodeDescriptor {
-        NodeDescriptor(self.descriptor[0].clone())
+        NodeDescriptor(self.descriptor.clone())
     }
 
-    /// The descriptor for a thread to sleep on. `None` if it would miss frames.
+    /// The descriptors for a thread to sleep on. `None` if it would miss frames.
     #[inline]
-    pub(crate) fn descriptor(&self) -> Option<&[Arc<Own>]> {
-        self.can_sleep.then_some(&self.descriptor)
+    pub(crate) fn sleeps_on(&self) -> Option<&[Arc<Own>]> {
+        self.sleeps_on.as_deref()
     }
 
-    /// Before a sleep. False: another thread has woken this one, or the kernel has no memory to watch the transport, so it must not
-    /// sleep.
+    /// Before a sleep. False: another thread has woken this one, so it must not sleep.
     pub(crate) fn try_sleep(&self) -> bool {
+        self.bell.flag.try_sleep()
+    }
+
+    /// Before a wait on the node's descriptor. False: another thread has woken this one, or the kernel has no memory to watch the
+    /// transport, so it must not wait.
+    pub(crate) fn try_wait(&self) -> bool {
         self.watched_spins.set(WATCHED_SPINS);
-        self.joint.watch().is_ok() && self.bell.flag.try_sleep()
+        self.joint.watch().is_ok() && self.try_sleep()
     }
 
     /// Count a turn that sent nothing. After [`WATCHED_SPINS`] of them without a sleep, the `epoll` does not watch the transport until
@@ -153,22 +170,31 @@ impl Waiter {
 
     /// The thread does not sleep. Returns whether another thread has woken it since this was last asked, and why.
     #[inline]
-    pub(crate) fn take_reasons(&self) -> u32 {
-        self.bell.flag.take()
+    pub(crate) fn end_sleep(&self) -> u32 {
+        let (reasons, is_rung) = self.bell.flag.take_ringing();
+        self.rings.set(self.rings.get() + u64::from(is_rung));
+        if self.rings.get() > 0 {
+            self.read_bell();
+        }
+        reasons
     }
 
-    /// The same after a sleep.
-    pub(crate) fn end_sleep(&self) -> u32 {
-        let reasons = self.bell.flag.take();
-        // Whoever wakes writes after it has set the flag. If that is still to come, the next sleep ends at once.
-        _ = self.bell.event.get().map(|event| rustix::io::read(event, &mut [0; 8]));
-        reasons
+    /// Whoever rings writes after it has set the flag. If that is still to come, the next sleep ends at once, and this is tried again.
+    #[cold]
+    fn read_bell(&self) {
+        let mut rings = [0; 8];
+        if let Some(Ok(_)) = self.bell.event.get().map(|event| rustix::io::read(event, &mut rings)) {
+            self.rings.set(self.rings.get().saturating_sub(u64::from_ne_bytes(rings)));
+        }
     }
 
     /// Make the descriptor readable at this time, or sooner if another endpoint asked for that.
     pub(crate) fn set_timer(&mut self, now: Time, due: Time) {
-        let due = due.min(now + if self.can_sleep { MAX_SLEEP } else { POLL_INTERVAL });
-        self.until = if self.until > now { self.until.min(due) } else { due };
+        let due = due.min(now + if self.sleeps_on.is_some() { MAX_SLEEP } else { POLL_INTERVAL });
+        if now < self.until && self.until <= due {
+            return;
+        }
+        self.until = due;
         let wait = TimeSpec::from_duration((self.until - now).max(Duration::from_nanos(1)));
         // It does not fail for an open timer and a valid time.
         _ = self.timer.set(Expiration::OneShot(wait), TimerSetTimeFlags::empty());

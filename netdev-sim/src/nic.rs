@@ -64,6 +64,7 @@ pub(crate) fn caps(options: &NetOptions, address: Address) -> Result<Caps, Layou
         hears_all: true,
         pool: Pool::heap(Layout { frames: options.frames, stride, headroom: 0 })?,
         wake: None,
+        wakes_by_level: false,
         out_of_band: None,
     })
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs`
-//! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. All work is
-//! done in [`poll`](crate::Endpoint::poll).
+//! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. `lent.rs` is the
+//! way without segments, where the receiver can read the sender's memory; `messages.rs` puts long messages together. All work is done in [`poll`](crate::Endpoint::poll).
 
 mod extent;
 mod incoming;
@@ -158,6 +158,10 @@ pub const MAX_TRANSFERS: usize = 1024;
 
 /// The most transfers of this node at once, in each direction.
 pub const MAX_OWN_TRANSFERS: usize = 16_384;
+
+/// Bytes of long messages of a connection that may be lent, and not copied yet, before another message begins. The receiver then
+/// copies into few buffers, which stay in its cache.
+const MOST_LENT: u64 = 1 << 20;
 
 /// The most refused transfers that this node remembers, because their segments may be in flight.
 const MAX_REFUSED: usize = 64;
@@ -371,7 +375,7 @@ impl Bulk {
     }
 
     /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it
-    /// would wait at the receiver with the credit that they need.
+    /// would wait at the receiver with the credit that they need. Behind much that is lent it waits, too.
     #[inline]
     pub(crate) fn may_follow(&self, flow: FlowId) -> bool {
         self.outgoing.is_empty() || self.has_left(flow)
@@ -379,10 +383,15 @@ impl Bulk {
 
     #[cold]
     fn has_left(&self, flow: FlowId) -> bool {
-        let is_leaving = |outgoing: &under_way::OutgoingTransfer| {
-            outgoing.completion.flow == flow && outgoing.is_message() && !outgoing.is_sent
-        };
-        !self.outgoing.iter().any(is_leaving)
+        let its = |outgoing: &&under_way::OutgoingTransfer| outgoing.completion.flow == flow && outgoing.is_message();
+        let mut lent = 0;
+        for outgoing in self.outgoing.iter().filter(its) {
+            lent += if outgoing.lease.is_some() { outgoing.completion.length } else { 0 };
+            if !outgoing.is_sent || lent >= MOST_LENT {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether a message waits for memory, which no frame announces.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   try_call(to, SQUARE, words, .., within) ── id, words ──▶ on_request(SQUARE)
-//!   on_outcome(SQUARE)   an answer            ◀── id, .. ────── token.reply(SQUARE, &[message.word(0), ..], ..)
+//!   on_outcome(SQUARE)   an answer            ◀── id, .. ────── token.answer(..)
 //!                        Returned, Ended      the connection ended first
 //!                        TimedOut             the deadline passed
 //! ```
@@ -19,11 +19,7 @@ use am_wire::MAX_WORDS;
 use derive_where::derive_where;
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
-use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
-
-/// A call of this endpoint: what [`Endpoint::try_call`] returned, and the first word of its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallId(pub u64);
+use crate::{CallId, Connection, Endpoint, HandlerId, Message, RequestError, Returned};
 
 /// The outcome of a call. [`Endpoint::on_outcome`]'s handler gets one for each call.
 #[derive_where(Debug)]
@@ -68,7 +64,7 @@ impl<S> Endpoint<S> {
     /// [`on_outcome`](Endpoint::on_outcome)'s handler gets it.
     ///
     /// The first word of the request is the id that this returns, and the given words, at most 3, follow it. The peer's handler
-    /// replies to the same handler id, and repeats the first word.
+    /// answers with [`Token::answer`](crate::Token::answer), or replies to the same handler id and repeats the first word.
     ///
     /// ```
     /// use std::time::Duration;
@@ -78,8 +74,8 @@ impl<S> Endpoint<S> {
     ///
     /// fn serve(endpoint: &mut Endpoint<()>) {
     ///     endpoint.on_request(SQUARE, |(), Request { message, token }| {
-    ///         let (id, number) = (message.word(0), message.word(1));
-    ///         token.reply(SQUARE, &[id, number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+    ///         let number = message.word(1);
+    ///         token.answer(&[number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
     ///     });
     /// }
     ///

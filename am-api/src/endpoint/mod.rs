@@ -15,7 +15,7 @@ use am_transport::Transport;
 use am_wire::Class;
 use am_wire::control::Name;
 
-pub use call::{CallError, CallId, Outcome};
+pub use call::{CallError, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
@@ -24,7 +24,7 @@ pub use transfer::Transfer;
 use crate::group_place::Membership;
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
-use crate::{Connection, Events, HandlerId, NotOpen, RequestError};
+use crate::{Connection, Events, HandlerId, NotOpen, NotReached, RequestError};
 use call::Calls;
 
 /// After a rest of this time, the transport may have notices.
@@ -159,7 +159,8 @@ impl<S> Endpoint<S> {
         self.turn(state, PollScope::Everything).0
     }
 
-    /// Returns the number of messages handled, and whether the turn was busy: it received, handled or sent something.
+    /// Returns the number of messages handled, and whether the turn was busy: it received or handled something, or sent something and
+    /// has more to do at once.
     #[inline]
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let mut node = self.node.borrow_mut();
@@ -171,7 +172,14 @@ impl<S> Endpoint<S> {
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
-        (handled, received + handled + sent > 0)
+        (handled, received + handled > 0 || (sent > 0 && !self.may_sleep_after_send(&node)))
+    }
+
+    /// Whether nothing is left to do after a turn that has only sent: this thread does not spin before it sleeps, and no transfer has more
+    /// to send.
+    #[inline]
+    pub(crate) fn may_sleep_after_send(&self, node: &NodeState) -> bool {
+        !self.idle.spins() && node.bulk.is_quiet()
     }
 
     /// Send waiting frames now instead of with the next poll.
@@ -202,10 +210,11 @@ impl<S> Endpoint<S> {
     ///
     /// # Errors
     /// See [`NotOpen`]. After `timeout` it is [`NotOpen::Connecting`]. If the node's [patience](crate::Builder::patience) is
-    /// shorter, the set-up fails sooner, with [`NotOpen::Dead`].
-    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotOpen> {
+    /// shorter, the set-up fails sooner, with [`NotOpen::Dead`]. The error also says which nodes have been heard, and what is
+    /// wrong with this node.
+    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotReached> {
         self.poll_until(state, timeout, |endpoint, _, _| endpoint.ready(to) != Err(NotOpen::Connecting));
-        self.ready(to)
+        self.ready(to).map_err(|why| self.node.borrow_mut().not_reached(why))
     }
 
     /// As [`try_request`](Endpoint::try_request), but polls until there is room, however long the receiver takes. Handlers run
@@ -224,9 +233,12 @@ impl<S> Endpoint<S> {
         self.idle_turns = 0;
         loop {
             match self.try_request(to, handler, words, payload) {
-                Err(error) if error.is_temporary() => self.rest_or_turn(state, Time::NEVER),
+                Err(error) if error.is_temporary() => {
+                    let (_, is_busy) = self.turn(state, PollScope::of_idle_turn(self.idle_turns));
+                    self.rest_if_idle(is_busy, Time::NEVER);
+                }
                 done => return done,
-            };
+            }
         }
     }
 
@@ -237,27 +249,27 @@ impl<S> Endpoint<S> {
         timeout: Duration,
         mut done: impl FnMut(&Self, &mut S, usize) -> bool,
     ) -> bool {
-        // The core's time may be old, so the timeout starts after the first turn, which reads the clock.
         self.idle_turns = 0;
         let mut until = None;
         loop {
-            let handled = self.rest_or_turn(state, until.unwrap_or_default());
+            let (handled, is_busy) = self.turn(state, PollScope::of_idle_turn(self.idle_turns));
+            // The core's time may be old, so the timeout starts after the first turn, which reads the clock.
+            let until = *until.get_or_insert_with(|| self.node.borrow().now() + timeout);
+            self.rest_if_idle(is_busy, until);
             if done(self, state, handled) {
                 return true;
             }
-            let now = self.node.borrow().now();
-            if now >= *until.get_or_insert(now + timeout) {
+            if self.node.borrow().now() >= until {
                 return false;
             }
         }
     }
 
-    /// A turn, and a rest if it was idle. Returns the number of messages handled. Only every eighth idle turn in a row reads the
-    /// clock. The others check only for frames, which keeps this loop short.
+    /// After a turn: a rest, at most until this time, if it was idle. Only every eighth idle turn in a row reads the clock. The others
+    /// check only for frames, which keeps this loop short.
     #[inline]
-    fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
-        let (handled, busy) = self.turn(state, PollScope::of_idle_turn(self.idle_turns));
-        if busy {
+    fn rest_if_idle(&mut self, is_busy: bool, until: Time) {
+        if is_busy {
             self.idle_turns = 0;
             self.idle.busy();
         } else {
@@ -265,7 +277,6 @@ impl<S> Endpoint<S> {
             let next_check = self.calls.borrow().next_check();
             self.rest(until.min(next_check));
         }
-        handled
     }
 
     /// Nothing happened: spin, yield or sleep, until this time at most.
@@ -273,27 +284,23 @@ impl<S> Endpoint<S> {
     pub(crate) fn rest(&mut self, until: Time) {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
-        let until = node.limit_sleep(now, until);
+        let until = due.min(node.limit_sleep(now, until));
         let NodeState { engine, transport, waiter, .. } = &mut *node;
         let waiter = waiter.as_deref();
-        let mut is_asleep = false;
-        let look = |transport: &mut (dyn Transport + 'static)| match waiter {
-            Some(waiter) if !waiter.try_sleep() => 1,
-            _ => {
-                is_asleep = true;
-                engine.inhale(PollScope::FramesOnly, || now, transport)
-            }
+        let may_sleep = |transport: &mut (dyn Transport + 'static)| {
+            waiter.is_none_or(Waiter::try_sleep)
+                && (transport.caps().wakes_by_level || engine.inhale(PollScope::FramesOnly, || now, transport) == 0)
         };
-        let wake = waiter.and_then(Waiter::descriptor);
-        let gave_away = self.idle.wait(now, due.min(until), &mut ***transport, wake, look);
+        let wake = waiter.and_then(Waiter::sleeps_on);
+        let gave_away = self.idle.wait(now, until, &mut ***transport, wake, may_sleep);
         if let Some(waiter) = waiter {
-            let reasons = if is_asleep { waiter.end_sleep() } else { waiter.take_reasons() };
-            self.is_woken |= reasons & BY_PROGRAM != 0;
+            self.is_woken |= waiter.end_sleep() & BY_PROGRAM != 0;
         }
         if gave_away {
             let woken_at = node.clock.now();
-            // After a sleep the next turn checks everything, because the seven that skip it may each come after a long sleep.
-            if woken_at - now >= LONG_REST {
+            // After a long sleep, or one until a deadline, the next turn checks everything, because the seven that skip it may each
+            // come after a long sleep.
+            if woken_at - now >= LONG_REST || woken_at >= until {
                 self.idle_turns = 0;
             }
             node.core().run_deferred(woken_at);

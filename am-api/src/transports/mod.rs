@@ -29,6 +29,7 @@ use am_multipath::Multipath;
 use am_ring::{Owned, Owner};
 use am_transport::{NameError, Transport, TransportName};
 use am_wire::EtherType;
+use am_wire::control::Name;
 
 /// The character between several names.
 pub(crate) const SEPARATOR: char = '+';
@@ -45,7 +46,8 @@ pub struct Kind {
     pub example: &'static str,
     /// The description, in a line.
     pub what: &'static str,
-    open: fn(&TransportName) -> Opened,
+    /// Gets the name of the node, if that is known.
+    open: fn(&TransportName, Option<Name>) -> Opened,
 }
 
 /// All kinds of this build, the best first. Of several that reach a peer, the first is used.
@@ -54,7 +56,7 @@ const KINDS: &[Kind] = &[
         scheme: "shm",
         example: "shm:lab",
         what: "shared memory: processes of this machine",
-        open: |name| owned(|| Ok(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
+        open: |name, _| owned(|| Ok(am_shm::open(&am_shm::ShmOptions::from_name(name)?)?)),
     },
     Kind {
         scheme: "amd",
@@ -67,39 +69,39 @@ const KINDS: &[Kind] = &[
         scheme: "dpdk",
         example: "dpdk:net_memif0,role=server",
         what: "DPDK: a PCI port or a virtual device; needs scripts/setup --with-dpdk",
-        open: |name| owned(|| Ok(am_dpdk::open(&am_dpdk::DpdkOptions::of(name)?)?)),
+        open: |name, _| owned(|| Ok(am_dpdk::open(&am_dpdk::DpdkOptions::of(name)?)?)),
     },
     #[cfg(feature = "xdp")]
     Kind {
         scheme: "xdp",
         example: "xdp:eth1",
         what: "AF_XDP: the rings of an interface, without the kernel's network stack",
-        open: |name| owned(|| Ok(am_afxdp::open(&xdp::options(name)?)?)),
+        open: |name, _| owned(|| Ok(am_afxdp::open(&xdp::options(name)?)?)),
     },
     Kind {
         scheme: "udp",
         example: "udp:10.0.0.7:7000",
         what: "UDP: any network, without special rights; each frame is a datagram",
-        open: |name| owned(|| Ok(am_sockets::udp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+        open: |name, _| owned(|| Ok(am_sockets::udp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
     },
     Kind {
         scheme: "tcp",
         example: "tcp:10.0.0.7:7000",
         what: "TCP: any network, without special rights; no frame is lost while a connection lives",
-        open: |name| owned(|| Ok(am_sockets::tcp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
+        open: |name, _| owned(|| Ok(am_sockets::tcp::open(&am_sockets::SocketOptions::from_name(name)?)?)),
     },
     #[cfg(feature = "sim")]
     Kind {
         scheme: "sim",
         example: "sim:7,loss=0.01",
         what: "a simulated network with chosen losses and delays: nodes of one process, for tests",
-        open: |name| owned(|| Ok(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
+        open: |name, _| owned(|| Ok(am_netdev_sim::live::open(&am_netdev_sim::live::SimSettings::from_name(name)?)?)),
     },
 ];
 
 /// A virtual NIC, which uses a queue of the daemon's interface if it is given one.
-fn open_vnic(name: &TransportName) -> Opened {
-    let options = am_vnic::VnicOptions::from_name(name)?;
+fn open_vnic(name: &TransportName, node: Option<Name>) -> Opened {
+    let options = am_vnic::VnicOptions { node, ..am_vnic::VnicOptions::from_name(name)? };
     #[cfg(feature = "xdp")]
     return Ok(am_vnic::open_with_queue(&options, am_afxdp::open_given)?);
     #[cfg(not(feature = "xdp"))]
@@ -204,11 +206,16 @@ pub fn split(names: &str) -> Vec<&str> {
 
 /// Open the transport of this name, or the transports of several names with `+` between them.
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
+    open_for(names, None)
+}
+
+/// The same for the node of this name.
+pub(crate) fn open_for(names: &str, node: Option<Name>) -> Result<Box<dyn Transport>, OpenError> {
     let all = split(names);
     if names.contains(SEPARATOR) && all.iter().any(|name| name.is_empty()) {
         return Err(OpenError::Missing(names.to_owned()));
     }
-    let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
+    let mut ways = all.into_iter().map(|name| open_one(name, node)).collect::<Result<Vec<_>, _>>()?;
     if ways.len() == 1 {
         return Ok(ways.swap_remove(0).1);
     }
@@ -217,7 +224,7 @@ pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     Ok(Box::new(Multipath::new(ways, EtherType::DEFAULT)?))
 }
 
-fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
+fn open_one(text: &str, node: Option<Name>) -> Result<(usize, Box<dyn Transport>), OpenError> {
     let name: TransportName = text.parse()?;
     let Some(rank) = KINDS.iter().position(|kind| kind.scheme == name.scheme()) else {
         return Err(match FEATURES.into_iter().find(|feature| *feature == name.scheme()) {
@@ -225,7 +232,7 @@ fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
             None => name.unknown_error(&KINDS.iter().map(|kind| kind.example).collect::<Vec<_>>()).into(),
         });
     };
-    match (KINDS[rank].open)(&name) {
+    match (KINDS[rank].open)(&name, node) {
         Ok(transport) => Ok((rank, transport)),
         // The text of a `NameError` has the name already.
         Err(why) => Err(match why.downcast::<NameError>() {

@@ -53,7 +53,8 @@ fn an_unknown_endpoint() {
 fn an_unknown_node() {
     let (mut alpha, _beta) = nodes::<Back, ()>(plain("alpha").patience(SOON), plain("beta"));
     let to = alpha.endpoint.connect("nobody", "main").expect("asked for");
-    assert_eq!(alpha.endpoint.wait_open(&mut alpha.state, to, LONG), Err(NotOpen::Dead(ReturnReason::Unreachable)));
+    let error = alpha.endpoint.wait_open(&mut alpha.state, to, LONG).expect_err("nobody answers");
+    assert_eq!(error.why, NotOpen::Dead(ReturnReason::Unreachable));
     assert_eq!(send(&mut alpha, to), Err(RequestError::Dead(ReturnReason::Unreachable)));
 }
 

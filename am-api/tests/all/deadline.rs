@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{CallError, CallId, Connection, Fate, HandlerId, Request, RequestError, ReturnReason, Token};
+use am_api::{CallError, CallId, Connection, Fate, HandlerId, ReplyError, Request, RequestError, ReturnReason, Token};
 
 const ASK: HandlerId = HandlerId(3);
 const SOON: Duration = Duration::from_millis(30);
@@ -135,6 +135,26 @@ fn what_is_under_way_on_a_connection_that_this_side_closes_has_an_outcome() {
     assert_eq!(of(first), Some(Outcome::Ended(ReturnReason::Closed)));
     assert!(matches!(of(second), Some(Outcome::Returned(..) | Outcome::Ended(_))), "{:?}", alpha.state);
     assert!(start.elapsed() < LONG / 2);
+}
+
+/// The token repeats the id and the handler, also after the message was released.
+#[test]
+fn a_token_answers_its_call() {
+    let (mut alpha, mut beta, to) = keeping();
+    let ids: Vec<CallId> = (0..5).map(|number| ask(&alpha, to, number, LONG)).collect();
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 5);
+    for (token, id, number) in beta.state.drain(..).rev() {
+        assert_eq!((token.handler(), token.call_id()), (ASK, CallId(id)));
+        token.answer(&[number + 7, 0, 0], b"").expect("it waits");
+    }
+    until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state.len() == 5);
+    let answered = (0..5).rev().map(|at| (ids[at], Outcome::Answered(at as u64 + 7)));
+    assert_eq!(alpha.state, answered.collect::<Outcomes>());
+
+    ask(&alpha, to, 9, SOON);
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
+    let (token, ..) = beta.state.remove(0);
+    assert_eq!(token.answer(&[0; 4], b""), Err(ReplyError::TooManyWords { count: 4, most: 3 }));
 }
 
 /// An answer says whose it is; a peer may say anything.

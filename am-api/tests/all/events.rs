@@ -1,6 +1,7 @@
 //! Events: each ends a wait that is for it, and no other; the blocking call, the descriptor and the async poll say the same.
 
 use std::future::poll_fn;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -11,7 +12,8 @@ use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
 use crate::own_epoll::sockets;
 use am_api::{Endpoint, Events, HandlerId, Idle, NotOpen, Request, RequestError, ReturnReason};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
 
 const TELL: HandlerId = HandlerId(0);
 const SOON: Duration = Duration::from_millis(20);
@@ -216,10 +218,6 @@ impl Waits {
         Waits { way, epoll, runtime }
     }
 
-    #[allow(
-        deprecated,
-        reason = "the other constructor is unsafe, and a node's descriptor keeps its number while it is held"
-    )]
     fn wait(&self, endpoint: &mut Endpoint<u64>) -> Events {
         match (self.way, &self.epoll) {
             (Way::Blocking, _) => endpoint.wait_events(LONG),
@@ -232,10 +230,15 @@ impl Waits {
                 assert_eq!(ready, 1, "a wake-up was missed, {:?}", self.way);
             },
             _ => self.runtime.block_on(async {
-                let fd = AsyncFd::new(endpoint.descriptor().unwrap()).unwrap();
-                let events = poll_fn(|cx| {
-                    endpoint.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready()))
-                });
+                let stream = std::os::unix::net::UnixStream::from(
+                    endpoint.descriptor().unwrap().as_fd().try_clone_to_owned().unwrap(),
+                );
+                stream.set_nonblocking(true).unwrap();
+                let watched = UnixStream::from_std(stream).unwrap();
+                let forget =
+                    || _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+                let events =
+                    poll_fn(|cx| endpoint.poll_ready(cx, |cx| watched.poll_read_ready(cx).map_ok(|()| forget())));
                 tokio::time::timeout(LONG, events).await.expect("an event in time").unwrap()
             }),
         }

@@ -169,7 +169,8 @@ fn refuses(pair: &mut Pair, prepared: Prepared) {
     assert_eq!(prepared.commit(8).map_err(|(error, _)| error), Err(forked));
     assert!(endpoint.prepare(*to, ASK, &[], 0, 8).is_err_and(|error| error == forked));
     assert_eq!(endpoint.ready(*to), Err(NotOpen::Dead(ReturnReason::Forked)));
-    assert_eq!(endpoint.wait_open(state, *to, common::LONG), Err(NotOpen::Dead(ReturnReason::Forked)));
+    let error = endpoint.wait_open(state, *to, common::LONG).expect_err("forked");
+    assert_eq!(error.why, NotOpen::Dead(ReturnReason::Forked));
     assert_eq!(endpoint.connect("beta", "main"), Err(ConnectError::Forked));
     assert!(node.endpoint::<()>("another").is_err_and(|error| error == EndpointError::Forked));
     assert!(matches!(node.health(), Err(Problem::Link(why)) if why.contains("forked")));

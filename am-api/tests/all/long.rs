@@ -288,7 +288,7 @@ fn long_data_is_copied_once_over_shared_memory() {
     until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.answered.len() == all.len());
     assert_eq!((&beta.state.asked, &alpha.state.answered), (&all, &all));
     for side in [&alpha, &beta] {
-        assert_eq!((side.counter("bulk_unreadable"), side.counter("bulk_lent") >= 4 + 2 + 1), (0, true));
+        assert_eq!((side.counter("bulk_unreadable"), side.counter("bulk_lent") > 6), (0, true));
     }
 }
 

@@ -50,6 +50,7 @@ mod sleepers;
 mod slow;
 mod stalled;
 mod static_table;
+mod statistics;
 mod threads;
 mod tokens;
 mod told;

@@ -127,7 +127,8 @@ fn a_node_finds_its_peer_and_says_how_it_reaches_it() {
     assert_eq!(alpha.endpoint.peer(to).map(|peer| peer.to_string()), Some("beta/main".into()));
     assert_eq!(alpha.node.peers().iter().map(|peer| peer.name.to_string()).collect::<Vec<_>>(), ["beta"]);
     let description = alpha.endpoint.describe(to).expect("open");
-    let by = description.path.clone().unwrap_or_else(|| alpha.node.transport());
+    let by = description.address.as_ref().map(|address| format!("{address} ({})", description.mode));
+    let by = description.path.clone().or(by).unwrap_or_else(|| alpha.node.transport());
     let expected = format!("beta/main by {by}, plain framing (as configured), 1488 bytes a frame, 1048576 a message");
     assert_eq!(description.to_string(), expected);
     if std::env::var(crate::common::OVER).is_err() {

@@ -39,7 +39,7 @@ type Answers = u64;
 fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Connection {
     loop {
         let to = endpoint.connect("beta", "app").unwrap();
-        match endpoint.wait_open(answers, to, SECONDS) {
+        match endpoint.wait_open(answers, to, SECONDS).map_err(|error| error.why) {
             Ok(()) => return to,
             Err(NotOpen::Dead(_)) => endpoint.close(to),
             Err(error) => panic!("beta: {error}"),

@@ -3,3 +3,4 @@
 use am_testing::{common, doomed};
 
 mod signals;
+mod sleeps;

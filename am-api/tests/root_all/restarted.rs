@@ -53,7 +53,7 @@ impl Sender {
     fn connect(&mut self) -> Connection {
         loop {
             let to = self.endpoint.connect("beta", "app").unwrap();
-            match self.endpoint.wait_open(&mut self.seen, to, SECONDS) {
+            match self.endpoint.wait_open(&mut self.seen, to, SECONDS).map_err(|error| error.why) {
                 Ok(()) => return to,
                 Err(NotOpen::Dead(ReturnReason::Restarted)) => self.endpoint.close(to),
                 Err(error) => panic!("beta: {error}"),

@@ -63,6 +63,7 @@ pub unsafe fn open_given(
         hears_all: false,
         pool: pool.clone(),
         wake: Some(vec![wake.clone()]),
+        wakes_by_level: false,
         out_of_band: None,
     };
     let rx = Rx::new(rings.receiving, 1, shape.zero_copy, false);

@@ -67,6 +67,7 @@ pub fn open(options: &XdpOptions) -> Result<Xdp, XdpOpenError> {
         hears_all: true,
         pool,
         wake: Some(vec![wake.clone(), node.mailbox.wake_fd()]),
+        wakes_by_level: false,
         out_of_band: Some(bypass.out_of_band()),
     };
     Ok(Xdp {

@@ -50,6 +50,7 @@ pub fn open(options: &DpdkOptions) -> Result<Dpdk, DpdkOpenError> {
         hears_all: true,
         pool: opened.pool.clone(),
         wake: None,
+        wakes_by_level: false,
         out_of_band,
     };
     Ok(Dpdk {

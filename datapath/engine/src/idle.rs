@@ -68,6 +68,12 @@ impl Idle {
         Idle::new(Duration::ZERO, Duration::ZERO)
     }
 
+    /// Whether the thread spins or yields before it sleeps.
+    #[inline]
+    pub fn spins(&self) -> bool {
+        !(self.spin.is_zero() && self.yielding.is_zero())
+    }
+
     /// Something happened, so the next wait starts with spinning.
     #[inline]
     pub fn busy(&mut self) {
@@ -76,8 +82,8 @@ impl Idle {
 
     /// Nothing happened, so spin, yield or sleep, depending on how long the thread has been idle, at most until `until`. The
     /// thread sleeps on `wake`, or without it on the transport's descriptors. Before a sleep the transport gets
-    /// [`Command::BeforeSleep`], and `receive` returns how many frames have arrived until then. With any, there is no sleep.
-    /// Returns whether the thread yielded the core, so that `now` is out of date.
+    /// [`Command::BeforeSleep`], and there is no sleep if `may_sleep` is false: unless the transport
+    /// [wakes by level](am_transport::Caps::wakes_by_level), it receives once more. Returns whether the thread yielded the core, so that `now` is out of date.
     #[inline]
     pub fn wait<T: Transport + ?Sized>(
         &mut self,
@@ -85,7 +91,7 @@ impl Idle {
         until: Time,
         transport: &mut T,
         wake: Option<&[Arc<Own>]>,
-        receive: impl FnOnce(&mut T) -> usize,
+        may_sleep: impl FnOnce(&mut T) -> bool,
     ) -> bool {
         let step = self.next_action(now, until);
         match step {
@@ -94,7 +100,7 @@ impl Idle {
             IdleAction::Sleep(longest) => {
                 // Only commands with a peer address can fail.
                 _ = transport.control(Command::BeforeSleep);
-                if receive(transport) == 0 {
+                if may_sleep(transport) {
                     sleep(longest, wake.or(transport.caps().wake.as_deref()));
                 }
             }

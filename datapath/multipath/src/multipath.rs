@@ -113,6 +113,7 @@ impl Multipath {
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),
             wake: wake.map(|fd| vec![Arc::new(Own::new(high(fd)))]),
+            wakes_by_level: all().all(|caps| caps.wakes_by_level),
             out_of_band: Some(Arc::new(out_of_band)),
             ..first
         };
@@ -168,10 +169,12 @@ impl Multipath {
         self.paths[path].send(to, self.joint.caps.address, link, class, frame)
     }
 
-    /// The path that frames to a peer take, and why.
+    /// The path that frames to a peer take, by the peer's address or the transport's name, and why.
     fn path_to(&self, peer: &Peer) -> Option<String> {
         let (taken, _) = peer.best_path(usable(&self.paths))?;
-        let name = self.paths[taken].name();
+        let path = &self.paths[taken];
+        let address = peer.paths[taken].address.and_then(|at| path.inner.peer(at).address);
+        let name = address.as_deref().unwrap_or(path.name());
         let passed = (0..taken).filter(|&path| peer.paths[path].address.is_some());
         let why = passed.map(|path| {
             let why = self.paths[path].unusable_reason().unwrap_or("nothing arrived by it");

@@ -67,6 +67,7 @@ mod senders;
 mod setup;
 mod signs_of_life;
 mod slots;
+mod statistics;
 mod teardown;
 mod time;
 mod timeout;
@@ -86,6 +87,7 @@ pub use peers::MAX_PEERS;
 pub use segment_key::SegmentKey;
 pub use send::SendError;
 pub use setup::ConnectError;
+pub use statistics::FlowStatistics;
 pub use teardown::EndpointError;
 pub use time::Time;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use am_wire::control::Name;
+use am_wire::control::{Incarnation, Name};
 use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::address_conflict::AddressConflicts;
@@ -18,7 +18,7 @@ use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
-use crate::peers::{PeerRun, Peers, QuietPeer};
+use crate::peers::{PeerRun, Peers, QuietPeer, UNKNOWN_RUN};
 use crate::presence::{FIRST_BEACON_PAUSE, Watch};
 use crate::rate_limit::RateLimit;
 use crate::rtt::Timing;
@@ -260,6 +260,12 @@ impl<B: Buffer> Core<B> {
     /// Getter: the names of the peer's node and endpoint.
     pub fn peer_names(&self, flow: FlowId) -> Option<(Name, Name)> {
         self.flows.get(flow).map(|record| (record.peer.node_name, record.peer.endpoint))
+    }
+
+    /// Getter: the run of the peer that the flow is with. `None` if the peer has not named it.
+    pub fn peer_run(&self, flow: FlowId) -> Option<Incarnation> {
+        let (_, run) = self.flows.get(flow)?.peer.node?;
+        (run != UNKNOWN_RUN).then_some(run)
     }
 
     /// Getter: the name of an endpoint.

@@ -120,7 +120,7 @@ pub(crate) struct Peers {
 }
 
 /// The incarnation of a peer that has not named its own.
-const UNKNOWN_RUN: Incarnation = Incarnation(0);
+pub(crate) const UNKNOWN_RUN: Incarnation = Incarnation(0);
 
 /// What a beacon changed.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Round-trip time, estimated as by Jacobson and Karels for TCP, in nanoseconds.
 
+use core::time::Duration;
+
 use crate::config::Config;
 
 /// The round trip before the first sample, and the longest pause of the reject queue, in nanoseconds. Retransmission
@@ -77,6 +79,11 @@ impl Rtt {
     #[inline]
     pub(crate) fn ack_wait(&self, timing: &Timing) -> u64 {
         (ACK_ROUND_TRIPS * ((self.answer as u64) << 8)).clamp(timing.ack_delay, MAX_ACK_DELAYS * timing.ack_delay)
+    }
+
+    /// The round-trip time. `None` before the first sample.
+    pub(crate) fn smoothed(&self) -> Option<Duration> {
+        self.is_measured().then(|| Duration::from_nanos(self.smoothed.into()))
     }
 
     pub(crate) fn is_measured(&self) -> bool {

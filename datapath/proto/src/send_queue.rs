@@ -137,7 +137,12 @@ impl SendQueue {
 
     /// Messages kept, sent or not.
     pub(crate) fn outstanding<B>(&self, slots: &Slots<B>) -> usize {
-        slots.list(self.head, NO_SLOT).filter(|(_, slot)| slot.frame.is_some()).count()
+        self.kept(slots).count()
+    }
+
+    /// The messages kept, oldest first.
+    pub(crate) fn kept<'a, B>(&self, slots: &'a Slots<B>) -> impl Iterator<Item = &'a Slot<B>> {
+        slots.list(self.head, NO_SLOT).map(|(_, slot)| slot).filter(|slot| slot.frame.is_some())
     }
 
     /// The numbers near which an acknowledgement and a limit are expanded.

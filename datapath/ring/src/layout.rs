@@ -85,10 +85,10 @@ impl Layout {
 /// If the stride is a multiple of this, each frame starts on its own cache line.
 const ALIGN: usize = 128;
 
-/// Zeroed memory for a layout; freed when dropped.
+/// Zeroed memory for a layout; freed when dropped. The system provides each page when it is first used.
 #[derive(Debug)]
 pub(crate) struct Heap {
-    base: NonNull<u8>,
+    start: NonNull<u8>,
     bytes: Bytes,
 }
 
@@ -101,20 +101,23 @@ impl Heap {
     /// For a layout that has been checked.
     pub(crate) fn new(layout: &Layout) -> Result<Heap, LayoutError> {
         let none = LayoutError::Memory { frames: layout.frames, stride: layout.stride };
-        let bytes = Bytes::from_size_align(layout.bytes(), ALIGN).map_err(|_| none)?;
+        // The allocator fills memory with zeros itself, and so uses all of its pages, if it is asked for this alignment.
+        let bytes = layout.bytes().checked_add(ALIGN - 1).and_then(|bytes| Bytes::from_size_align(bytes, 1).ok());
+        let bytes = bytes.ok_or(none)?;
         // SAFETY: the size is not 0, because a checked layout has at least one frame of at least one byte.
-        let base = unsafe { alloc_zeroed(bytes) };
-        Ok(Heap { base: NonNull::new(base).ok_or(none)?, bytes })
+        let start = unsafe { alloc_zeroed(bytes) };
+        Ok(Heap { start: NonNull::new(start).ok_or(none)?, bytes })
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base
+        // SAFETY: there are `ALIGN - 1` bytes more than the layout has.
+        unsafe { self.start.add(self.start.align_offset(ALIGN)) }
     }
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: `base` came from `alloc_zeroed` with this very layout, and is freed only here.
-        unsafe { dealloc(self.base.as_ptr(), self.bytes) }
+        // SAFETY: `start` came from `alloc_zeroed` with this very layout, and is freed only here.
+        unsafe { dealloc(self.start.as_ptr(), self.bytes) }
     }
 }

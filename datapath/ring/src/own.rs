@@ -36,6 +36,15 @@ static HIGHEST: AtomicI32 = AtomicI32::new(0);
 /// What [`losses`] returns.
 static LOSSES: AtomicU32 = AtomicU32::new(0);
 
+/// What [`replacements`] returns.
+static REPLACEMENTS: AtomicU32 = AtomicU32::new(0);
+
+/// How many descriptors of this library's refer to another file than at first. While this count stays, so does what each refers to.
+#[inline]
+pub fn replacements() -> u32 {
+    REPLACEMENTS.load(Ordering::Acquire)
+}
+
 /// The bit of a serial number whose descriptor the program closes.
 const LENT: u32 = 1 << 31;
 
@@ -207,10 +216,12 @@ impl<T: AsFd> Own<T> {
     pub fn replace(&self, with: impl AsFd) -> bool {
         let (with, number) = (with.as_fd().as_raw_fd(), self.as_raw_fd());
         // Marked first: to another thread the number is lost while its file has no mark.
-        (self.serial == 0 || mark(with))
+        let is_done = (self.serial == 0 || mark(with))
             && !self.is_lost()
             // SAFETY: both are open, and the second is ours to close.
-            && unsafe { libc::dup3(with, number, libc::O_CLOEXEC) } == number
+            && unsafe { libc::dup3(with, number, libc::O_CLOEXEC) } == number;
+        REPLACEMENTS.fetch_add(is_done.into(), Ordering::Release);
+        is_done
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool over memory of its own, zeroed.
+    /// A pool over memory of its own, zeroed. The system provides each page when a frame in it is first used.
     ///
     /// # Errors
     /// See [`LayoutError`].
@@ -62,17 +62,16 @@ impl Pool {
         unsafe { Pool::over(heap.base(), layout, Box::new(heap)) }
     }
 
-    /// A pool over memory of its own, zeroed, in huge pages if possible, and mapped now if there is enough.
+    /// The same in huge pages, if the system has some.
     ///
     /// # Errors
     /// See [`LayoutError`].
-    pub fn populated(layout: Layout) -> Result<Pool, LayoutError> {
+    pub fn huge(layout: Layout) -> Result<Pool, LayoutError> {
         layout.check()?;
         let bytes = layout.bytes().next_multiple_of(2 << 20);
         let none = LayoutError::Memory { frames: layout.frames, stride: layout.stride };
         let mapping = Mapping::private(bytes).map_err(|_| none)?;
         mapping.prefer_huge();
-        _ = mapping.populate(0, bytes);
         // SAFETY: it is that much zeroed memory, ours alone, until it is dropped.
         unsafe { Pool::over(mapping.base(), layout, Box::new(mapping)) }
     }

@@ -61,6 +61,13 @@ impl WakeFlag {
     /// callers did before has happened.
     #[inline]
     pub fn take(&self) -> u32 {
-        if self.0.load(Relaxed) == 0 { 0 } else { self.0.swap(0, AcqRel) & !ASLEEP }
+        self.take_ringing().0
+    }
+
+    /// The same, and whether one call of [`wake`](Self::wake) has returned true meanwhile: its caller ends a sleep, now or soon.
+    #[inline]
+    pub fn take_ringing(&self) -> (u32, bool) {
+        let seen = if self.0.load(Relaxed) == 0 { 0 } else { self.0.swap(0, AcqRel) };
+        (seen & !ASLEEP, seen > ASLEEP)
     }
 }

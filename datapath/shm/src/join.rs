@@ -111,7 +111,7 @@ impl Membership {
     pub(crate) fn is_reachable(&self, member: usize, generation: u32) -> bool {
         let lanes = self.geometry.lanes_between(self.member, member);
         self.is_alive(member, generation)
-            && lanes.iter().all(|lane| self.mapping.populate(*lane, self.geometry.lane()).is_ok())
+            && lanes.iter().all(|lane| allocate(&self.file, *lane, self.geometry.lane()).is_ok())
     }
 
     /// Damage to the segment by a process that may write its file or directory: the file was removed, replaced or cut
@@ -154,10 +154,9 @@ impl Drop for Membership {
     }
 }
 
-/// A segment that this process may join: its header, and the numbers of the members that live.
+/// A segment that this process may join: its layout, its header, and the numbers of the members that live.
 struct Segment<'a> {
     geometry: &'a Geometry,
-    mapping: &'a Mapping,
     header: &'a Header,
     living: &'a [usize],
 }
@@ -224,7 +223,7 @@ impl Attempt<'_> {
             mapping.prefer_huge();
         }
         let mapping = Arc::new(mapping);
-        self.populate(&mapping, 0, geometry.header())?;
+        allocate(self.file, 0, geometry.header()).map_err(|why| self.no_space(geometry.header(), why.into()))?;
         let header = Header::new(&Shared::of(mapping.clone()), &geometry);
         if living.is_empty() {
             header.write(&geometry);
@@ -232,7 +231,7 @@ impl Attempt<'_> {
         if living.len() >= geometry.members {
             return Err(ShmOpenError::Full { members: geometry.members });
         }
-        let segment = Segment { geometry: &geometry, mapping: &mapping, header: &header, living: &living };
+        let segment = Segment { geometry: &geometry, header: &header, living: &living };
         let Some(member) = self.claim_number(&segment)? else { return Ok(None) };
         header.holds.release_all(member);
         for other in (0..geometry.numbers()).filter(|other| *other != member && !living.contains(other)) {
@@ -261,7 +260,6 @@ impl Attempt<'_> {
         let set_length = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
         set_length(0)?;
         set_length(bytes)?;
-        self.allocate(0, geometry.header())?;
         Ok(geometry)
     }
 
@@ -298,24 +296,11 @@ impl Attempt<'_> {
         for other in segment.living {
             // Allocate now, because later the kernel would kill a process that touches a page for which there is no memory.
             for lane in segment.geometry.lanes_between(number, *other) {
-                self.allocate(lane, segment.geometry.lane())?;
-                self.populate(segment.mapping, lane, segment.geometry.lane())?;
+                let bytes = segment.geometry.lane();
+                allocate(self.file, lane, bytes).map_err(|why| self.no_space(bytes, why.into()))?;
             }
         }
         Ok(())
-    }
-
-    fn allocate(&self, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
-        loop {
-            match fallocate(self.file, FallocateFlags::empty(), offset as i64, bytes as i64) {
-                Err(Errno::EINTR) => (),
-                done => return done.map_err(|why| self.no_space(bytes, why.into())),
-            }
-        }
-    }
-
-    fn populate(&self, mapping: &Mapping, offset: usize, bytes: usize) -> Result<(), ShmOpenError> {
-        mapping.populate(offset, bytes).map_err(|why| self.no_space(bytes, why))
     }
 
     fn no_space(&self, bytes: usize, source: std::io::Error) -> ShmOpenError {
@@ -324,6 +309,16 @@ impl Attempt<'_> {
 
     fn broken(&self, why: &str) -> ShmOpenError {
         ShmOpenError::Broken { path: self.place.path(), why: why.into() }
+    }
+}
+
+/// Take memory for this part of the segment. The pages that have some keep it. A process maps each page when it first uses it.
+fn allocate(file: &File, offset: usize, bytes: usize) -> nix::Result<()> {
+    loop {
+        match fallocate(file, FallocateFlags::empty(), offset as i64, bytes as i64) {
+            Err(Errno::EINTR) => (),
+            done => return done,
+        }
     }
 }
 

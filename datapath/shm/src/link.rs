@@ -14,7 +14,7 @@ use crate::options::MAX_MEMBERS;
 use crate::peer::{Peer, address};
 use crate::waker::Waker;
 
-/// How often this member asks the kernel which others live. A question takes a microsecond or less.
+/// How often this member asks the kernel which others live, and about the segment's file. A question takes a microsecond or less.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// This process's membership of a segment: the shm transport.
@@ -46,7 +46,9 @@ pub struct Shm {
     pub(crate) strangers_wanted: bool,
     /// How long a sender waits for a full lane.
     pub(crate) stall_timeout: Duration,
-    pub(crate) last_check: Instant,
+    pub(crate) next_check: Instant,
+    /// What was wrong with the segment at the last check.
+    pub(crate) segment_error: Option<&'static str>,
     pub(crate) counters: Counters,
     pub(crate) lane_counters: LaneCounters,
 }
@@ -72,12 +74,14 @@ impl Shm {
         found.is_some_and(|peer| self.membership.is_alive(peer.member, peer.generation))
     }
 
-    /// Find members that were killed without leaving. Frames that they sent before are still received.
-    pub(crate) fn check_for_dead(&mut self) {
-        if self.last_check.elapsed() < CHECK_INTERVAL {
+    /// Find damage to the segment, and members that were killed without leaving. Frames that they sent before are still received.
+    pub(crate) fn check_link(&mut self) {
+        let now = Instant::now();
+        if now < self.next_check {
             return;
         }
-        self.last_check = Instant::now();
+        self.next_check = now + CHECK_INTERVAL;
+        self.segment_error = self.membership.segment_error();
         for at in 0..self.present.len() {
             let peer = &mut self.peers[self.present[at]];
             if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {

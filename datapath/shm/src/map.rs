@@ -28,11 +28,11 @@ pub fn shared_lines(file: &File, bytes: usize) -> io::Result<Shared> {
     Ok(Shared::of(Arc::new(mapping)))
 }
 
-/// A pool that is mapped at once.
+/// The pool of a member.
 pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, ShmOpenError> {
     let layout = Layout::spread(frames, longest);
     memory::check(frames, layout.stride)?;
-    Ok(Pool::populated(layout)?)
+    Ok(Pool::huge(layout)?)
 }
 
 /// The pages of a file's memory, with their size in bytes.

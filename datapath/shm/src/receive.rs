@@ -102,13 +102,8 @@ impl Shm {
     #[cold]
     pub(crate) fn before_sleep(&mut self) {
         self.check_lanes();
-        let asleep = self.membership.header.asleep(self.membership.member);
-        // This member is still armed: it woke only for frames that steering dropped.
-        if self.waker.is_armed && asleep.is_set() {
-            return;
-        }
         self.waker.arm();
         self.counters.sleeps += 1;
-        asleep.set();
+        self.membership.header.asleep(self.membership.member).set();
     }
 }

@@ -35,6 +35,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         hears_all: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
         wake: Some(vec![waker.wake_fd()]),
+        wakes_by_level: false,
         out_of_band: None,
     };
     let numbers = own.geometry.numbers();
@@ -55,7 +56,8 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         alive: Vec::with_capacity(numbers),
         strangers_wanted: false,
         stall_timeout: STALL_TIMEOUT,
-        last_check: Instant::now(),
+        next_check: Instant::now(),
+        segment_error: None,
         counters: Counters::default(),
         lane_counters: LaneCounters::default(),
     };
@@ -97,7 +99,7 @@ impl Transport for Shm {
     }
 
     fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
-        self.check_for_dead();
+        self.check_link();
         self.departed.drain(..).for_each(|address| each(Notice::PeerGone(address)));
         self.alive.drain(..).for_each(|address| each(Notice::PeerAlive(address)));
         if take(&mut self.strangers_wanted) {
@@ -105,7 +107,7 @@ impl Transport for Shm {
             present.for_each(|peer| each(Notice::StrangerAlive(address(peer.member, peer.generation))));
         }
         self.steering.notices(each);
-        self.membership.segment_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
+        self.segment_error.into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {

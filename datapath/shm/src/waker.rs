@@ -55,7 +55,7 @@ impl Waker {
     pub(crate) fn arm(&mut self) {
         let mut sink = [0; 4096];
         if let Some(mut fifo) = self.fifo.get() {
-            _ = (0..MAX_READS).find(|_| !matches!(fifo.read(&mut sink), Ok(1..)));
+            _ = (0..MAX_READS).find(|_| !fifo.read(&mut sink).is_ok_and(|bytes| bytes == sink.len()));
         }
         self.is_armed = true;
     }

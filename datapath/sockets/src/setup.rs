@@ -108,6 +108,8 @@ pub(crate) fn caps(
         hears_all: false,
         pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
         wake: Some(vec![Arc::new(wake)]),
+        // The descriptor of TCP is an epoll that reports each arrival once.
+        wakes_by_level: !is_stream,
         out_of_band: None,
     })
 }

@@ -40,7 +40,8 @@ pub enum Command<'a> {
     /// [`Notice::StrangerAlive`].
     AskAlive(Address),
     /// The thread is about to wait. If the next [`receive`](Transport::receive) finds nothing, a frame that arrives later makes one
-    /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable.
+    /// of the [descriptors](crate::Caps::wake) readable. Before this command they need not become readable, unless the transport
+    /// [wakes by level](crate::Caps::wakes_by_level).
     BeforeSleep,
     /// The node leaves, and sends its last frames. If the queue of a peer is full, frames to that peer are dropped after this time, so
     /// that the other peers get theirs.

@@ -1,9 +1,10 @@
 //! One descriptor that becomes readable when one of several does.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use am_ring::own::{Own, high};
+use am_ring::own::{Own, high, replacements};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -13,6 +14,8 @@ pub struct JointWaker {
     /// Readable when one of the descriptors is.
     pub epoll: Own,
     fds: Vec<Arc<Own>>,
+    /// The [`replacements`] when the descriptors were last watched. `None` while they are not.
+    watched: Cell<Option<u32>>,
 }
 
 impl JointWaker {
@@ -23,17 +26,26 @@ impl JointWaker {
     /// The process has no descriptor left.
     pub fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<Own>]>>) -> io::Result<Option<JointWaker>> {
         let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let joint = JointWaker { epoll: high(epoll::create(CreateFlags::CLOEXEC)?).into(), fds: fds.concat() };
+        let joint = JointWaker {
+            epoll: high(epoll::create(CreateFlags::CLOEXEC)?).into(),
+            fds: fds.concat(),
+            watched: Cell::default(),
+        };
         joint.watch()?;
         Ok(Some(joint))
     }
 
     /// Watch the files that the descriptors refer to now. A transport that reopens itself has another file under the same
-    /// number, and epoll forgets a closed file.
+    /// number, and epoll forgets a closed file. A transport that does so [replaces](Own::replace) the file, and without such a
+    /// replacement this makes no system call.
     ///
     /// # Errors
     /// The kernel has no memory left.
     pub fn watch(&self) -> io::Result<()> {
+        let replaced = replacements();
+        if self.watched.get() == Some(replaced) {
+            return Ok(());
+        }
         for (number, fd) in self.fds.iter().enumerate() {
             match epoll::add(&self.epoll, fd, EventData::new_u64(number as u64), EventFlags::IN) {
                 // EXIST: watched already. PERM: the transport is closed for now, and /dev/null has its place.
@@ -41,12 +53,16 @@ impl JointWaker {
                 result => result?,
             }
         }
+        self.watched.set(Some(replaced));
         Ok(())
     }
 
     /// Watch no descriptor until the next [`watch`](JointWaker::watch). While a socket is watched, each arriving frame runs
     /// epoll's callback, in the sender's system call or in the interrupt.
     pub fn unwatch(&self) {
+        if self.watched.take().is_none() {
+            return;
+        }
         // Fails only for a descriptor that is not watched.
         self.fds.iter().for_each(|fd| _ = epoll::delete(&self.epoll, fd));
     }
@@ -55,9 +71,7 @@ impl JointWaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::fcntl::OFlag;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use nix::unistd::dup3;
     use std::io::{Write, pipe};
     use std::os::fd::{AsFd, OwnedFd};
 
@@ -70,9 +84,8 @@ mod tests {
     fn another_file_under_the_same_number_is_watched_once_it_is_looked_for() {
         let ((first, _kept), (second, mut writer)) = (pipe().unwrap(), pipe().unwrap());
         let fds = [Arc::new(Own::new(OwnedFd::from(first)))];
-        let mut joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
-        drop(fds);
-        dup3(&second, Arc::get_mut(&mut joint.fds[0]).unwrap(), OFlag::O_CLOEXEC).unwrap();
+        let joint = JointWaker::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
+        assert!(joint.fds[0].replace(&second));
         writer.write_all(b"1").unwrap();
         assert!(!is_readable(&joint));
         for _ in 0..2 {

@@ -188,6 +188,9 @@ pub struct Caps {
     /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
     /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
     pub wake: Option<Vec<Arc<Own>>>,
+    /// Whether one of these descriptors is readable for as long as a frame waits. Then the node does not receive once more between
+    /// [`Command::BeforeSleep`] and the wait.
+    pub wakes_by_level: bool,
     /// A channel for heartbeats from another thread. `None` if the transport answers [`Command::AskAlive`].
     pub out_of_band: Option<Arc<dyn OutOfBand>>,
 }

@@ -144,6 +144,7 @@ impl Plug {
             hears_all: true,
             pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
             wake: None,
+            wakes_by_level: false,
             out_of_band: None,
         })
     }

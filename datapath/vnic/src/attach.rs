@@ -55,8 +55,8 @@ impl Request {
         let path = &options.path;
         let connected = socket::connect_to(path).and_then(|socket| {
             let max_frame = options.max_frame.map(|frame| frame as u32);
-            let (ethertype, can_use_queue) = (options.ethertype, options.can_use_queue);
-            let hello = Hello { version: VERSION, max_frame, ethertype, secret, can_use_queue };
+            let &VnicOptions { ethertype, can_use_queue, node: name, .. } = options;
+            let hello = Hello { version: VERSION, max_frame, ethertype, secret, can_use_queue, name };
             match socket::send_packet(&socket, &hello.to_bytes()) {
                 // The daemon has closed the connection. Its reason may wait in the socket.
                 Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(why),

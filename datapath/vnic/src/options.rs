@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use am_transport::{NameError, TransportName};
 use am_wire::EtherType;
+use am_wire::control::Name;
 
 use crate::VnicOpenError;
 use crate::region::{MAX_FRAME, MIN_FRAME};
@@ -22,6 +23,9 @@ pub struct VnicOptions {
     /// Whether to ask the daemon for a queue of the NIC. [`open_with_queue`](crate::open_with_queue) sets this; [`open`](crate::open)
     /// cannot use a queue.
     pub can_use_queue: bool,
+    /// The name that the program's node will have. The daemon refuses the program if the name is forbidden or taken. Without it, it finds out
+    /// with the node's first beacon.
+    pub node: Option<Name>,
 }
 
 const EXAMPLE: &str = "/run/amd/amd.sock";
@@ -31,7 +35,7 @@ impl VnicOptions {
     /// Default settings for the daemon at this socket.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let (max_frame, ethertype) = (None, EtherType::DEFAULT);
-        VnicOptions { path: path.into(), max_frame, frames: 4096, ethertype, can_use_queue: false }
+        VnicOptions { path: path.into(), max_frame, frames: 4096, ethertype, can_use_queue: false, node: None }
     }
 
     /// Read the settings from a transport's name: `amd:PATH`, `amd:/run/amd/amd.sock,frame=1514`. The settings are `frame=` and

@@ -139,6 +139,7 @@ impl Attaching {
             hears_all,
             pool: pool(options.frames, max_frame)?,
             wake: Some(vec![readiness.descriptor()]),
+            wakes_by_level: false,
             out_of_band: Some(heartbeat.clone()),
         };
         let options = VnicOptions { max_frame: Some(max_frame), ..options };

@@ -4,6 +4,7 @@
 //!   program                                daemon
 //!     │ Hello: version, frame, EtherType, ───▶│  the kernel says which process and user this is (SO_PEERCRED)
 //!     │        secret of an earlier run,      │
+//!     │        name of the node,              │
 //!     │        whether it can use a queue     │
 //!     │◀─── Welcome: address, sizes, secret, ─│  with the descriptor of the region. If the program gets a queue, also
 //!     │              shape of a queue         │  with those of the queue's socket and memory
@@ -18,10 +19,11 @@
 //! All numbers are little-endian. Both ends are on one machine.
 
 use am_transport::QueueShape;
+use am_wire::control::Name;
 use am_wire::{Address, EtherType};
 
 /// The version of packets and region. Program and daemon must have the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The most bytes of a packet.
 pub const MAX_PACKET: usize = 512;
@@ -51,6 +53,8 @@ pub struct Hello {
     pub secret: Option<Secret>,
     /// Whether the program can use a queue of the wire's NIC.
     pub can_use_queue: bool,
+    /// The name that the program's node will have, if it is known.
+    pub name: Option<Name>,
 }
 
 /// The answer to a program that may attach.
@@ -126,7 +130,8 @@ impl Hello {
     pub fn to_bytes(&self) -> Vec<u8> {
         let secret = self.secret.map_or([0; 16], |secret| secret.0);
         let numbers = [self.version, self.max_frame.unwrap_or(0), self.ethertype.hidden().into()];
-        [&MAGIC[..], numbers.map(u32::to_le_bytes).as_flattened(), &secret, &[self.can_use_queue.into()]].concat()
+        let name = self.name.as_ref().map_or("", Name::as_str).as_bytes();
+        [&MAGIC[..], numbers.map(u32::to_le_bytes).as_flattened(), &secret, &[self.can_use_queue.into()], name].concat()
     }
 
     /// Read a packet. `None` if the bytes are no Hello. If the version is another one, only the version is read.
@@ -135,13 +140,18 @@ impl Hello {
         let version = reader.number()?;
         if version != VERSION {
             let ethertype = EtherType::DEFAULT;
-            return Some(Hello { version, max_frame: None, ethertype, secret: None, can_use_queue: false });
+            let (max_frame, secret, name) = (None, None, None);
+            return Some(Hello { version, max_frame, ethertype, secret, can_use_queue: false, name });
         }
         let max_frame = Some(reader.number()?).filter(|frame| *frame != 0);
         let ethertype = EtherType::new(reader.number()?.try_into().ok()?)?;
         let secret = reader.secret()?;
         let can_use_queue = reader.array()? != [0];
-        reader.0.is_empty().then_some(Hello { version, max_frame, ethertype, secret, can_use_queue })
+        let name = match std::str::from_utf8(reader.0).ok()? {
+            "" => None,
+            name => Some(Name::new(name)?),
+        };
+        Some(Hello { version, max_frame, ethertype, secret, can_use_queue, name })
     }
 }
 
@@ -245,7 +255,9 @@ mod tests {
         for secret in [None, Some(secret)] {
             for max_frame in [None, Some(1514)] {
                 let can_use_queue = secret.is_some();
-                let hello = Hello { version: VERSION, max_frame, ethertype: EtherType::DEFAULT, secret, can_use_queue };
+                let (version, ethertype, name) =
+                    (VERSION, EtherType::DEFAULT, Name::new("alpha").filter(|_| can_use_queue));
+                let hello = Hello { version, max_frame, ethertype, secret, can_use_queue, name };
                 assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
             }
         }
@@ -275,7 +287,8 @@ mod tests {
     #[test]
     fn other_bytes_are_no_packet() {
         let ethertype = EtherType::DEFAULT;
-        let hello = Hello { version: VERSION, max_frame: None, ethertype, secret: None, can_use_queue: false };
+        let hello =
+            Hello { version: VERSION, max_frame: None, ethertype, secret: None, can_use_queue: false, name: None };
         let good = hello.to_bytes();
         for cut in 0..good.len() {
             assert_eq!(Hello::from_bytes(&good[..cut]), None, "{cut}");

@@ -1,15 +1,18 @@
-//! **The parts that the layers share**: the nodes of a program by number, and connections that are made when they are needed.
+//! **The parts that the layers share**: the nodes of a program by number, connections that are made when they are needed, and one message
+//! for many connections.
 //!
 //! ```text
 //!   fm, dp, threads
 //!      │
 //!   cluster.rs     the number of a node ─▶ its name, and back
 //!   link.rs        the name of an endpoint ─▶ a connection with it, made again after it has ended
+//!   publisher.rs   a message ─▶ all endpoints that have subscribed (subscriptions.rs); a slow one gets the latest
 //!      │
 //!   am-api         nodes, endpoints, connections
 //! ```
 //!
-//! Read first: [`Cluster`], then [`Link`].
+//! Read first: [`Cluster`], then [`Link`]. For fan-out: `docs/fan-out.md`, `examples/publisher.rs`, then [`Publisher`] and
+//! [`Subscriptions`].
 //!
 //! ```
 //! use am_base::{Cluster, Rank};
@@ -21,6 +24,10 @@
 
 mod cluster;
 mod link;
+mod publisher;
+mod subscriptions;
 
 pub use cluster::{Cluster, ClusterError, Rank};
 pub use link::Link;
+pub use publisher::{Publisher, PublisherCounters, Subscriber, Wanted};
+pub use subscriptions::{Publication, Subscriptions};

@@ -38,12 +38,12 @@ fn start(name: &'static str, on: &str, handlers: Handlers) -> Result<(SharedEndp
     Ok((started.recv()??, thread))
 }
 
-/// Runs on whichever thread is free. An answer's first word is the call's id.
+/// Runs on whichever thread is free. A call's first word is its id.
 fn is_prime(request: SharedRequest) {
-    let (id, number) = (request.message.word(0), request.message.word(1));
-    let is_prime =
-        number > 1 && (2..number).take_while(|factor| factor * factor <= number).all(|factor| number % factor != 0);
-    match request.token.reply(IS_PRIME, &[id, u64::from(is_prime)], b"") {
+    let number = request.message.word(1);
+    let is_prime = number > 1
+        && (2..number).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor));
+    match request.token.answer(&[u64::from(is_prime)], b"") {
         Ok(()) => {}
         Err(error) => _ = writeln!(stderr(), "beta: {error}"),
     }

@@ -4,13 +4,16 @@
 use std::error::Error;
 use std::future::poll_fn;
 use std::io::{self, Write, stderr, stdout};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use am_api::{HandlerId, Node, Request};
+use am_api::{HandlerId, Node, NodeDescriptor, Request};
 use am_threads::{CallError, Driver, Handlers, Reconnect, SharedEndpoint, share};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -26,7 +29,7 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     endpoint.on_request(ADD, |sums: &mut std::collections::HashMap<_, _>, Request { message, token }| {
         let sum: &mut u64 = sums.entry(message.from()).or_default();
         *sum += message.word(1);
-        token.reply(ADD, &[message.word(0), *sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
+        token.answer(&[*sum], b"").unwrap_or_else(|error| _ = writeln!(stderr(), "beta: {error}"));
     });
     let mut sums = std::collections::HashMap::new();
     while !stop.load(SeqCst) {
@@ -36,17 +39,26 @@ fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// tokio watches any descriptor that has the type of one of its own. (`AsyncFd` would need an `unsafe` call.)
+fn watch(descriptor: &NodeDescriptor) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(descriptor.as_fd().try_clone_to_owned()?);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// If the descriptor was readable, forget it.
+fn poll_readable(watched: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    watched.poll_read_ready(cx).map_ok(|()| {
+        _ = watched.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    })
+}
+
 /// The node's half: polled whenever its descriptor is readable.
-#[allow(
-    deprecated,
-    reason = "the other constructor is unsafe, and a node's descriptor keeps its number while it is held"
-)]
 async fn drive(mut driver: Driver) -> io::Result<()> {
-    let fd = AsyncFd::new(driver.descriptor()?)?;
+    let watched = watch(&driver.descriptor()?)?;
     loop {
         let deadline = Instant::from_std(driver.next_deadline());
-        let ready =
-            poll_fn(|cx| driver.poll_ready(cx, |cx| fd.poll_read_ready(cx).map_ok(|mut guard| guard.clear_ready())));
+        let ready = poll_fn(|cx| driver.poll_ready(cx, |cx| poll_readable(&watched, cx)));
         tokio::select! {
             result = ready => result?,
             () = sleep_until(deadline) => {}

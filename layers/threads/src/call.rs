@@ -5,15 +5,15 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, RequestError};
+use am_api::{Connection, HandlerId, Incarnation, RequestError};
 use slotmap::DefaultKey;
 
 use crate::error::MAX_CALLS;
-use crate::shared::{CallSlot, Phase, Post, Shared, after};
+use crate::park::block_on;
+use crate::shared::{AnswerHead, CallSlot, Phase, Post, Shared, after};
 use crate::words::Words;
 use crate::{CallError, Peer, SharedEndpoint};
 
@@ -21,8 +21,8 @@ impl SharedEndpoint {
     /// A request with one outcome within this time: an answer, or a [`CallError`]. It is sent even if the future is not polled. If the
     /// future is dropped, the outcome is dropped too.
     ///
-    /// The peer's handler replies to the same handler id, and repeats the first word that it gets. The words given here, at most 3,
-    /// follow that word (as with [`Endpoint::try_call`](am_api::Endpoint::try_call)).
+    /// The peer's handler answers with [`SendToken::answer`](crate::SendToken::answer) or [`Token::answer`](am_api::Token::answer). The words
+    /// given here are at most 3, because the call's id is the first word (as with [`Endpoint::try_call`](am_api::Endpoint::try_call)).
     ///
     /// While the peer is not connected, or has no room, the call waits. With [`Reconnect::After`](crate::Reconnect::After), a call that
     /// returned and was certainly not handled is sent again.
@@ -81,34 +81,11 @@ impl Call {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub fn wait(mut self) -> Result<Answer, CallError> {
+    pub fn wait(self) -> Result<Answer, CallError> {
         if self.shared.is_own_thread() {
             return Err(CallError::OnNodeThread);
         }
-        PARKED.with(|waker| {
-            let mut cx = Context::from_waker(waker);
-            loop {
-                match Pin::new(&mut self).poll(&mut cx) {
-                    Poll::Ready(result) => return result,
-                    Poll::Pending => thread::park(),
-                }
-            }
-        })
-    }
-}
-
-thread_local!(static PARKED: Waker = Arc::new(Unpark(thread::current())).into());
-
-/// Ends the wait of a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        block_on(self)
     }
 }
 
@@ -138,9 +115,9 @@ impl Future for Call {
         }
         let slot = state.calls.remove(key);
         let outcome = match slot {
-            Some(CallSlot { phase: Phase::Done(Ok(words)), payload, .. }) => {
+            Some(CallSlot { phase: Phase::Done(Ok(head)), payload, .. }) => {
                 drop(state);
-                Ok(Answer { words, payload, shared })
+                Ok(Answer { head, payload, shared })
             }
             Some(CallSlot { phase: Phase::Done(Err(error)), payload, .. }) => {
                 state.recycle(payload);
@@ -180,7 +157,7 @@ impl fmt::Debug for Call {
 
 /// The answer to a call. It derefs to the payload.
 pub struct Answer {
-    words: Words,
+    head: AnswerHead,
     payload: Vec<u8>,
     shared: Arc<Shared>,
 }
@@ -188,7 +165,19 @@ pub struct Answer {
 impl Answer {
     /// The words after the call's id.
     pub fn words(&self) -> &[u64] {
-        self.words.as_slice()
+        self.head.words.as_slice()
+    }
+
+    /// The connection on which it arrived. A restart of the peer ends it. So between two answers on one connection the peer was not
+    /// restarted, and it still has what it did not save.
+    pub fn connection(&self) -> Connection {
+        self.head.connection
+    }
+
+    /// The run of the peer's node, as this node knows it: see [`Endpoint::incarnation`](am_api::Endpoint::incarnation). It says whether a
+    /// peer whose [connection](Answer::connection) is another one was restarted.
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.head.incarnation
     }
 
     /// The word with this index, counted after the call's id; 0 if there are fewer words.

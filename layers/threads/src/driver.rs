@@ -84,6 +84,8 @@ impl Driver {
         done += self.pump();
         done += self.endpoint.poll(&mut self.local);
         self.hand_over();
+        // What the handlers on this thread have posted.
+        done += self.take_posts();
         if self.pump() > 0 {
             self.endpoint.flush();
         }
@@ -111,7 +113,11 @@ impl Driver {
     /// Whether a message waits to be sent, a call waits for its outcome, or a token waits for its reply.
     fn is_busy(&self) -> bool {
         let state = self.local.shared.lock();
-        !state.posts.is_empty() || !self.peers.is_idle() || !self.local.calls.is_empty() || self.local.tokens.is_held()
+        !state.posts.is_empty()
+            || !self.peers.is_idle()
+            || !self.local.calls.is_empty()
+            || !self.local.under_way.is_idle()
+            || self.local.tokens.is_held()
     }
 
     /// The node's descriptor, for [`Driver::poll_ready`]: see [`Endpoint::descriptor`].
@@ -149,7 +155,7 @@ impl Driver {
     fn take_posts(&mut self) -> usize {
         let Driver { endpoint, local, peers, posts, .. } = self;
         mem::swap(&mut local.shared.lock().posts, posts);
-        let count = posts.len();
+        let (count, mut has_cancelled) = (posts.len(), false);
         for post in posts.drain(..) {
             match post {
                 Post::Connect { peer, link, reconnect } => peers.add(peer, link, reconnect, endpoint, local),
@@ -157,9 +163,16 @@ impl Driver {
                 Post::Request(peer, body) => peers.push_request(peer, body, local),
                 Post::Call(key, peer) => peers.push_call(peer, key, local),
                 Post::Reply(key, body) => reply(local, key, body),
+                Post::Transfer(peer, task) => peers.push_transfer(peer, task, local),
+                Post::Region(post) => local.under_way.on_post(endpoint, post),
+                Post::Cancel => has_cancelled = true,
                 // Without the token the reply is declined.
                 Post::Decline(key) => drop(local.tokens.take(key)),
             }
+        }
+        if has_cancelled {
+            local.under_way.cancel_dropped(endpoint);
+            peers.drop_cancelled(local);
         }
         count
     }
@@ -179,10 +192,13 @@ impl Driver {
         for (key, peer, error) in mem::take(&mut local.unhandled) {
             peers.send_again(peer, key, error, local);
         }
+        local.under_way.settle();
         if handles.strong_count() == 0 {
             // No thread will take these. Dropping a request declines its reply.
             local.arrived.clear();
             local.inbox.clear();
+        } else if local.inbox.handlers.are_on_driver {
+            local.arrived.drain(..).for_each(|item| local.inbox.run(&local.shared, item));
         } else if !local.arrived.is_empty() {
             local.inbox.append(&mut local.arrived);
         }

@@ -31,8 +31,8 @@ pub enum CallError {
     /// The driver, and with it the endpoint, was dropped. It may have been handled.
     #[error("the driver of this endpoint was dropped; keep it, and poll it, as long as there are calls")]
     NodeDropped,
-    /// Too many calls wait for their outcome.
-    #[error("{MAX_CALLS} calls wait for their outcome; wait for some of them first")]
+    /// Too many calls, or transfers, wait for their outcome.
+    #[error("{MAX_CALLS} calls, or as many transfers, wait for their outcome; wait for some of them first")]
     TooManyCalls,
     /// The handler id has an [`on_reply`](crate::Handlers::on_reply).
     #[error("replies with this handler id go to an `on_reply`; calls need an id of their own")]

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use am_api::{ConnectError, HandlerId, InvalidName, Name, RequestError};
+use am_api::{ConnectError, Description, HandlerId, Incarnation, InvalidName, Name, RequestError};
 use am_base::Link;
 
-use crate::inbox::{Inbox, Item};
+use crate::inbox::Inbox;
 use crate::shared::{Body, MAX_QUEUED, Post, Shared, State, weight};
 use crate::words::Words;
 use crate::{Peer, Reconnect};
@@ -71,9 +71,27 @@ impl SharedEndpoint {
         if state.is_closed {
             return Err(ConnectError::Closed);
         }
-        let peer = Peer(state.peers.insert(()));
+        let peer = Peer(state.peers.insert(None));
         self.shared().post(state, Post::Connect { peer, link: Link::to(node, endpoint, tag), reconnect });
         Ok(peer)
+    }
+
+    /// The connection with this peer: the run of its node, framing, sizes and transport, as they were when it opened. `None` while there is
+    /// none.
+    pub fn describe(&self, peer: Peer) -> Option<Description> {
+        self.shared().lock().peers.get(peer.0)?.clone()
+    }
+
+    /// The longest payload of a message to this peer. `None` while there is no connection.
+    pub fn max_payload(&self, to: Peer) -> Option<usize> {
+        let state = self.shared().lock();
+        let Description { max_message, max_body, .. } = state.peers.get(to.0)?.as_ref()?;
+        Some(*max_message.max(max_body))
+    }
+
+    /// The run of this peer's node: see [`Endpoint::incarnation`](am_api::Endpoint::incarnation). `None` while there is no connection.
+    pub fn incarnation(&self, of: Peer) -> Option<Incarnation> {
+        self.shared().lock().peers.get(of.0)?.as_ref()?.incarnation
     }
 
     /// Close the connection with this peer. Messages that wait for it fail, and so do later ones.
@@ -121,14 +139,7 @@ impl SharedEndpoint {
     /// Run the handlers of received messages and events, on this thread, without waiting. Returns how many ran.
     pub fn poll(&self) -> usize {
         let next = || self.0.inbox.pop();
-        (0..BUDGET).map_while(|_| next()).map(|item| self.run(item)).count()
-    }
-
-    fn run(&self, item: Item) {
-        if let Item::Returned(returned) = &item {
-            self.shared().leave_queue(weight(&returned.payload));
-        }
-        self.0.inbox.handlers.run(item);
+        (0..BUDGET).map_while(|_| next()).map(|item| self.0.inbox.run(self.shared(), item)).count()
     }
 
     /// Wait for a message or an event, at most for this time, and run its handler. Each one wakes one of the waiting threads. Returns how
@@ -136,7 +147,7 @@ impl SharedEndpoint {
     pub fn wait(&self, timeout: Duration) -> usize {
         match self.0.inbox.wait(timeout) {
             Some(item) => {
-                self.run(item);
+                self.0.inbox.run(self.shared(), item);
                 1
             }
             None => 0,

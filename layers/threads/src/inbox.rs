@@ -7,14 +7,16 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage};
+use am_api::{Class, ConnectionChange, EndpointName, HandlerId, OwnedMessage, RegionId, TransferError, TransferKind};
 
+use crate::shared::{Shared, weight};
 use crate::words::Words;
 use crate::{CallError, Peer, SendToken};
 
 type OnRequest = Box<dyn Fn(SharedRequest) + Send + Sync>;
 type OnMessage = Box<dyn Fn(SharedMessage) + Send + Sync>;
 type OnReturned = Box<dyn Fn(SharedReturned) + Send + Sync>;
+type OnTransfer = Box<dyn Fn(SharedTransferEvent) + Send + Sync>;
 type OnConnection = Box<dyn Fn(SharedConnectionEvent) + Send + Sync>;
 
 /// The handlers of a shared endpoint. Several threads may run one handler at the same time, so state that a handler changes needs a lock or
@@ -42,6 +44,8 @@ pub struct Handlers {
     pub(crate) replies: Vec<(HandlerId, OnMessage)>,
     pub(crate) returned: Option<OnReturned>,
     pub(crate) connection: Option<OnConnection>,
+    pub(crate) transfer: Option<OnTransfer>,
+    pub(crate) are_on_driver: bool,
 }
 
 impl Handlers {
@@ -76,6 +80,22 @@ impl Handlers {
         self
     }
 
+    /// Run this when a peer's put into a region of this endpoint, or its get out of one, has ended.
+    pub fn on_transfer(mut self, run: impl Fn(SharedTransferEvent) + Send + Sync + 'static) -> Handlers {
+        self.transfer = Some(Box::new(run));
+        self
+    }
+
+    /// Run all these handlers on the node's thread, in the driver's [`poll`](crate::Driver::poll), instead of on threads that
+    /// [`poll`](crate::SharedEndpoint::poll) or [`wait`](crate::SharedEndpoint::wait). A message needs no other thread then, and no two handlers
+    /// run at the same time. While one runs, nothing is received. So a handler that takes long hands its request, with its token, to
+    /// another thread or to a task (`examples/awaits.rs`). On this thread, waits for calls fail with
+    /// [`OnNodeThread`](CallError::OnNodeThread).
+    pub fn on_driver(mut self) -> Handlers {
+        self.are_on_driver = true;
+        self
+    }
+
     /// The ids of replies.
     pub(crate) fn replies(&self) -> Vec<HandlerId> {
         self.replies.iter().map(|(id, _)| *id).collect()
@@ -102,6 +122,11 @@ impl Handlers {
             }
             Item::Connection(event) => {
                 if let Some(run) = &self.connection {
+                    run(event);
+                }
+            }
+            Item::Transfer(event) => {
+                if let Some(run) = &self.transfer {
                     run(event);
                 }
             }
@@ -195,8 +220,28 @@ pub struct SharedConnectionEvent {
     pub name: EndpointName,
 }
 
+/// A peer's transfer into or out of a region of a shared endpoint has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedTransferEvent {
+    /// The peer.
+    pub peer: Peer,
+    /// [`Deposited`](TransferKind::Deposited) or [`Served`](TransferKind::Served).
+    pub kind: TransferKind,
+    /// The region that was written: one of this endpoint if it is [`Deposited`](TransferKind::Deposited), otherwise one of the peer.
+    pub region: RegionId,
+    /// The start of the transfer in that region.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// How it ended.
+    pub result: Result<(), TransferError>,
+    /// How many such events before this one were dropped, because no thread took them.
+    pub dropped: u64,
+}
+
 /// Something for a handler.
 pub(crate) enum Item {
+    Transfer(SharedTransferEvent),
     Request(SharedRequest),
     Reply(SharedMessage),
     Returned(SharedReturned),
@@ -210,7 +255,7 @@ pub(crate) struct Inbox {
     arrived: Condvar,
 }
 
-/// In a queue of this length, the events of a connection that opened and ended before a thread took them cancel each other.
+/// In a queue of this length, events of transfers are dropped, and the events of a connection that opened and ended before a thread took them cancel each other.
 const MAX_UNSEEN: usize = 4096;
 
 #[derive(Default)]
@@ -218,12 +263,21 @@ struct Queue {
     items: VecDeque<Item>,
     /// The number of waiting threads.
     waiting: usize,
+    /// Events of transfers that were dropped since the last one that was queued.
+    dropped_transfers: u64,
     is_closed: bool,
 }
 
 impl Queue {
     /// Queue an item. Credits bound the messages, but peers can connect and leave without limit, so their events are combined.
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, mut item: Item) {
+        if let Item::Transfer(event) = &mut item {
+            if self.items.len() >= MAX_UNSEEN {
+                self.dropped_transfers += 1;
+                return;
+            }
+            event.dropped = mem::take(&mut self.dropped_transfers);
+        }
         if self.items.len() >= MAX_UNSEEN
             && let Item::Connection(SharedConnectionEvent { peer, change: ConnectionChange::Ended(_), .. }) = &item
         {
@@ -254,6 +308,14 @@ impl Inbox {
         let waiting = queue.waiting;
         drop(queue);
         (0..count.min(waiting)).for_each(|_| self.arrived.notify_one());
+    }
+
+    /// Run the handler of this item.
+    pub(crate) fn run(&self, shared: &Shared, item: Item) {
+        if let Item::Returned(returned) = &item {
+            shared.leave_queue(weight(&returned.payload));
+        }
+        self.handlers.run(item);
     }
 
     /// The oldest item, if there is one.

@@ -16,7 +16,10 @@
 //! | --- | --- |
 //! | a call from any thread, as a future or blocking | [`SharedEndpoint::call`], [`Call`] |
 //! | an endpoint that several threads send on, poll and wait on (AM-II's `AM_PAR`) | [`SharedEndpoint`], [`Handlers`] |
+//! | transfers from any thread, as futures or blocking | [`SharedEndpoint::put`], [`get`](SharedEndpoint::get), [`register`](SharedEndpoint::register) |
+//! | handlers that need no thread beside the node's | [`Handlers::on_driver`] |
 //! | a reply from any thread, also for a sequential endpoint | [`SendToken`], [`Tokens`] |
+//! | whether a peer was restarted between two calls | [`Answer::connection`], [`Answer::incarnation`] |
 //! | connections that are opened again | [`Reconnect`] |
 //!
 //! This crate uses only the public interface of `am-api`, so it adds no cost to programs without it. For handlers that must stay on the
@@ -33,8 +36,8 @@
 //! Calls and requests reuse the buffers of earlier ones, so 1,000 outstanding calls allocate nothing if 1,000 were outstanding before. A
 //! received message stays in its frame until its handler has run.
 //!
-//! Read first: [`share`], then [`SharedEndpoint`]. Examples: `pool.rs` (four threads on one endpoint), `tokio_clients.rs` (1,000
-//! connections on one thread).
+//! Read first: [`share`], then [`SharedEndpoint`]. Examples: `pool.rs` (four threads on one endpoint), `awaits.rs` (a handler that
+//! awaits), `tokio_clients.rs` (1,000 connections of a tokio program).
 //!
 //! ```
 //! use std::sync::mpsc::channel;
@@ -58,10 +61,10 @@
 //!     });
 //!     endpoint.recv()
 //! };
-//! // Answers repeat the first word: it names the call.
+//! // The first word is the call's id.
 //! let server = start("beta", Handlers::new().on_request(SQUARE, |request| {
-//!     let (id, number) = (request.message.word(0), request.message.word(1));
-//!     request.token.reply(SQUARE, &[id, number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+//!     let number = request.message.word(1);
+//!     request.token.answer(&[number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
 //! }))?;
 //! thread::spawn(move || while !server.is_closed() { server.wait(SECOND); });
 //!
@@ -85,16 +88,22 @@ mod error;
 mod handle;
 mod inbox;
 mod local;
+mod outcome;
+mod park;
 mod peer;
 mod peers;
 mod shared;
 mod token;
+mod transfer;
+mod under_way;
 mod words;
 
 pub use call::{Answer, Call};
 pub use driver::{Driver, ShareError, share, share_with_tag};
 pub use error::CallError;
 pub use handle::SharedEndpoint;
-pub use inbox::{Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
+pub use inbox::{Handlers, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent};
+pub use outcome::SharedTransferError;
 pub use peer::{Peer, Reconnect};
 pub use token::{SendToken, Tokens};
+pub use transfer::SharedTransfer;

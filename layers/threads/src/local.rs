@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, Outcome,
-    ReturnReason, Returned,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, Outcome, ReturnReason, Returned,
+    Transfer, TransferKind,
 };
 use slotmap::DefaultKey;
 
-use crate::inbox::{Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned};
-use crate::shared::{Phase, Shared, weight};
+use crate::inbox::{
+    Handlers, Inbox, Item, SharedConnectionEvent, SharedMessage, SharedRequest, SharedReturned, SharedTransferEvent,
+};
+use crate::shared::{AnswerHead, Phase, Shared, weight};
+use crate::under_way::UnderWay;
 use crate::words::Words;
 use crate::{CallError, Peer, Tokens};
 
@@ -28,6 +31,7 @@ pub(crate) struct Local {
     pub(crate) wakers: Vec<Waker>,
     /// Calls that returned and were certainly not handled.
     pub(crate) unhandled: Vec<(DefaultKey, Peer, CallError)>,
+    pub(crate) under_way: UnderWay,
     /// Connections that failed or ended.
     pub(crate) ended: Vec<(Connection, ConnectionChange)>,
 }
@@ -35,14 +39,14 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Local {
         let tokens = Tokens::new(shared.clone());
-        let (calls, peers) = Default::default();
+        let (calls, peers, under_way) = Default::default();
         let (arrived, wakers, unhandled, ended) = Default::default();
-        Local { shared, inbox, tokens, calls, peers, arrived, wakers, unhandled, ended }
+        Local { shared, inbox, tokens, calls, peers, under_way, arrived, wakers, unhandled, ended }
     }
 
     /// The peer of a connection. If no handle knows it yet, because the peer has connected, make a new one.
     pub(crate) fn peer_of(&mut self, connection: Connection) -> Peer {
-        *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(())))
+        *self.peers.entry(connection).or_insert_with(|| Peer(self.shared.lock().peers.insert(None)))
     }
 
     fn keep(&mut self, message: &Message<'_, Local>) -> SharedMessage {
@@ -71,18 +75,32 @@ impl Local {
         }
     }
 
-    fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
-        let &ConnectionEvent { change, connection, peer: name, .. } = event;
-        self.note_connection(connection, change, name);
-        if matches!(change, ConnectionChange::Failed(_) | ConnectionChange::Ended(_)) {
-            self.ended.push((connection, change));
+    /// A transfer of this side or of a peer has ended.
+    fn on_transfer(&mut self, transfer: &Transfer<'_, Local>) {
+        let &Transfer { kind, id, connection, region, offset, length, result, .. } = transfer;
+        match kind {
+            TransferKind::Put | TransferKind::Get => self.under_way.end((connection, id), result),
+            TransferKind::Deposited | TransferKind::Served if self.inbox.handlers.transfer.is_some() => {
+                let peer = self.peer_of(connection);
+                let event = SharedTransferEvent { peer, kind, region, offset, length, result, dropped: 0 };
+                self.arrived.push(Item::Transfer(event));
+            }
+            TransferKind::Deposited | TransferKind::Served => {}
         }
     }
 
-    fn note_connection(&mut self, connection: Connection, change: ConnectionChange, name: EndpointName) {
+    fn on_connection(&mut self, event: &ConnectionEvent<'_, Local>) {
+        let &ConnectionEvent { change, connection, peer: name, .. } = event;
         let peer = self.peer_of(connection);
+        let how = event.endpoint.describe(connection);
+        let mut state = self.shared.lock();
+        state.peers.get_mut(peer.0).into_iter().for_each(|known| known.clone_from(&how));
+        drop(state);
         if self.inbox.handlers.connection.is_some() {
             self.arrived.push(Item::Connection(SharedConnectionEvent { peer, change, name }));
+        }
+        if matches!(change, ConnectionChange::Failed(_) | ConnectionChange::Ended(_)) {
+            self.ended.push((connection, change));
         }
     }
 
@@ -110,6 +128,8 @@ impl Local {
     fn on_answer(&mut self, key: DefaultKey, answer: &Message<'_, Local>) {
         // The first word is the call's id.
         let words = Words::new(answer.words().get(1..).unwrap_or_default()).unwrap_or_default();
+        let connection = answer.from();
+        let incarnation = answer.endpoint().incarnation(connection);
         let mut state = self.shared.lock();
         if let Some(slot) = state.calls.get_mut(key)
             && matches!(slot.phase, Phase::Waiting)
@@ -117,7 +137,7 @@ impl Local {
             slot.payload.clear();
             slot.payload.extend_from_slice(answer.payload());
         }
-        let waker = state.finish(key, Ok(words));
+        let waker = state.finish(key, Ok(AnswerHead { words, connection, incarnation }));
         drop(state);
         self.wakers.extend(waker);
     }
@@ -138,5 +158,6 @@ pub(crate) fn set_handlers(endpoint: &mut Endpoint<Local>, handlers: &Handlers) 
         });
     }
     endpoint.on_returned(|local, returned| local.on_returned(&returned));
+    endpoint.on_transfer(|local, transfer| local.on_transfer(&transfer));
     endpoint.on_connection(|local, event| local.on_connection(&event));
 }

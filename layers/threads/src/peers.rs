@@ -10,6 +10,7 @@ use slotmap::{DefaultKey, SecondaryMap};
 
 use crate::inbox::SharedReturned;
 use crate::local::Local;
+use crate::outcome::Task;
 use crate::shared::{Body, CallSlot, Phase, after, weight};
 use crate::{CallError, Peer, Reconnect};
 
@@ -40,6 +41,7 @@ struct Record {
 enum Queued {
     Request(Body),
     Call(DefaultKey, Instant),
+    Transfer(Task),
 }
 
 impl Default for Peers {
@@ -96,6 +98,20 @@ impl Peers {
         if let Some(due) = due {
             self.push(peer, Queued::Call(key, due), local);
         }
+    }
+
+    pub(crate) fn push_transfer(&mut self, peer: Peer, task: Task, local: &mut Local) {
+        self.push(peer, Queued::Transfer(task), local);
+    }
+
+    /// Forget the queued messages and transfers whose futures were dropped.
+    pub(crate) fn drop_cancelled(&mut self, local: &mut Local) {
+        let records = &mut self.records;
+        self.busy.retain(|peer| {
+            let Some(record) = records.get_mut(peer.0) else { return false };
+            record.queue.retain(|queued| !local.is_cancelled(queued));
+            !record.queue.is_empty()
+        });
     }
 
     fn push(&mut self, peer: Peer, queued: Queued, local: &mut Local) {
@@ -213,7 +229,7 @@ impl Peers {
         }
         let calls = record.queue.iter().filter_map(|queued| match queued {
             Queued::Call(_, due) => Some(*due),
-            Queued::Request(_) => None,
+            Queued::Request(_) | Queued::Transfer(_) => None,
         });
         self.due = calls.chain(record.link.paused_until()).chain(self.due).min();
         self.busy.push(peer);
@@ -228,7 +244,17 @@ impl Peers {
         endpoint: &mut Endpoint<Local>,
         local: &mut Local,
     ) -> Option<Queued> {
+        let queued = match queued {
+            // An error of the begun transfer is final, so it begins only when the connection is open.
+            Queued::Transfer(task) if task.is_cancelled() => return None,
+            Queued::Transfer(task) if endpoint.is_open(connection) => {
+                local.under_way.begin(endpoint, connection, task);
+                return None;
+            }
+            other => other,
+        };
         let result = match &queued {
+            Queued::Transfer(_) => Err(RequestError::Connecting),
             Queued::Request(Body { handler, words, payload }) => {
                 endpoint.try_request(connection, *handler, words.as_slice(), payload)
             }
@@ -311,7 +337,11 @@ impl Local {
 
     /// Whether a call was cancelled. If so, it is forgotten.
     fn is_cancelled(&mut self, queued: &Queued) -> bool {
-        let Queued::Call(key, _) = queued else { return false };
+        let key = match queued {
+            Queued::Call(key, _) => key,
+            Queued::Transfer(task) => return task.is_cancelled(),
+            Queued::Request(_) => return false,
+        };
         let mut state = self.shared.lock();
         let is_cancelled = state.calls.get(*key).is_none_or(|slot| matches!(slot.phase, Phase::Cancelled));
         if is_cancelled {
@@ -342,6 +372,7 @@ impl Local {
                 let waker = self.shared.lock().finish(key, Err(why));
                 self.wakers.extend(waker);
             }
+            Queued::Transfer(task) => task.fail(why.into()),
         }
     }
 }

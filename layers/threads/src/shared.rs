@@ -2,15 +2,18 @@
 //! thread has while it runs a handler.
 
 use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use am_api::{HandlerId, NodeWaker};
+use am_api::{Connection, Description, HandlerId, Incarnation, NodeWaker};
 use am_base::Link;
 use slotmap::{DefaultKey, SlotMap};
 
+use crate::outcome::{RegionPost, Task};
 use crate::words::Words;
 use crate::{CallError, Peer, Reconnect};
 
@@ -41,6 +44,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Notified when requests leave the queue.
     pub(crate) room: Condvar,
+    /// The number of transfers without an outcome.
+    pub(crate) transfers: Arc<AtomicUsize>,
     /// Handler ids of replies. Calls cannot use them.
     pub(crate) reply_handlers: Vec<HandlerId>,
 }
@@ -52,8 +57,8 @@ pub(crate) struct State {
     /// The number of requests that were not sent yet, and of returned messages that no thread has taken, by [`weight`].
     pub(crate) queued: usize,
     pub(crate) calls: SlotMap<DefaultKey, CallSlot>,
-    /// The keys of peers. The driver has the rest of their state.
-    pub(crate) peers: SlotMap<DefaultKey, ()>,
+    /// The peers, and what is known of their open connections. The driver has the rest of their state.
+    pub(crate) peers: SlotMap<DefaultKey, Option<Description>>,
     /// Empty buffers, to be used again.
     pub(crate) spare: Vec<Vec<u8>>,
     /// The driver was dropped.
@@ -71,6 +76,10 @@ pub(crate) enum Post {
     Request(Peer, Body),
     Call(DefaultKey, Peer),
     Reply(DefaultKey, Body),
+    Transfer(Peer, Task),
+    Region(RegionPost),
+    /// The future of a transfer was dropped.
+    Cancel,
     /// A token was dropped.
     Decline(DefaultKey),
 }
@@ -93,10 +102,18 @@ pub(crate) struct CallSlot {
     pub(crate) waker: Option<Waker>,
 }
 
+/// An answer without its payload.
+#[derive(Clone, Copy)]
+pub(crate) struct AnswerHead {
+    pub(crate) words: Words,
+    pub(crate) connection: Connection,
+    pub(crate) incarnation: Option<Incarnation>,
+}
+
 pub(crate) enum Phase {
     Waiting,
-    /// The outcome. An answer's words are here, and its payload is in the slot.
-    Done(Result<Words, CallError>),
+    /// The outcome. An answer's payload is in the slot.
+    Done(Result<AnswerHead, CallError>),
     /// The call was dropped.
     Cancelled,
 }
@@ -105,7 +122,7 @@ impl Shared {
     pub(crate) fn new(waker: NodeWaker, reply_handlers: Vec<HandlerId>) -> Arc<Shared> {
         let (state, room) = Default::default();
         let thread = std::thread::current().id();
-        Arc::new(Shared { waker, thread, state, room, reply_handlers })
+        Arc::new(Shared { waker, thread, state, room, transfers: Arc::default(), reply_handlers })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -118,6 +135,17 @@ impl Shared {
         state.posts.push_back(post);
         drop(state);
         self.waker.wake();
+    }
+
+    /// As [`post`](Shared::post). If the driver was dropped, the post is dropped, which ends its transfer.
+    pub(crate) fn post_or_drop(&self, post: Post) {
+        let state = self.lock();
+        if state.is_closed {
+            drop(state);
+            drop(post);
+        } else {
+            self.post(state, post);
+        }
     }
 
     /// A request was sent, or a returned message was taken: there is room for others.
@@ -135,11 +163,13 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        state.posts.clear();
+        let posts = mem::take(&mut state.posts);
         let mut wakers = Vec::new();
         let keys: Vec<_> = state.calls.keys().collect();
         keys.into_iter().for_each(|key| wakers.extend(state.finish(key, Err(CallError::NodeDropped))));
         drop(state);
+        // This wakes those that wait for transfers, which runs code of the program.
+        drop(posts);
         wakers.into_iter().for_each(Waker::wake);
         self.room.notify_all();
     }
@@ -162,7 +192,7 @@ impl State {
     }
 
     /// Set the outcome of a call, unless it has one already. Returns the waker of the task that waits for it.
-    pub(crate) fn finish(&mut self, key: DefaultKey, result: Result<Words, CallError>) -> Option<Waker> {
+    pub(crate) fn finish(&mut self, key: DefaultKey, result: Result<AnswerHead, CallError>) -> Option<Waker> {
         let slot = self.calls.get_mut(key)?;
         match slot.phase {
             Phase::Waiting => {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use am_api::{HandlerId, RequestError, Token};
+use am_api::{CallId, HandlerId, RequestError, Token};
 use slotmap::{DefaultKey, SlotMap};
 
 use crate::shared::{Body, Post, Shared};
@@ -18,6 +18,9 @@ pub struct SendToken {
     shared: Arc<Shared>,
     /// `None` once it is used.
     key: Option<DefaultKey>,
+    /// What an answer repeats.
+    handler: HandlerId,
+    id: CallId,
 }
 
 /// Converts the tokens of the node's handlers to tokens for other threads. [`Driver::tokens`](crate::Driver::tokens) returns it. It stays
@@ -46,6 +49,18 @@ pub struct Tokens {
 }
 
 impl SendToken {
+    /// Answer a call: reply to the handler id that it named, with its id and these words (at most 3). The
+    /// [`Answer`](crate::Answer) has these words and this payload.
+    ///
+    /// # Errors
+    /// As [`SendToken::reply`].
+    pub fn answer(self, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+        const MOST: usize = 3;
+        let (handler, mut all, count) = (self.handler, [self.id.0; MOST + 1], words.len());
+        all.get_mut(1..=count).ok_or(RequestError::TooManyWords { count, most: MOST })?.copy_from_slice(words);
+        self.reply(handler, &all[..=count], payload)
+    }
+
     /// Reply: at the side that asked, the reply handler `handler` runs with these words (at most 4) and this payload.
     ///
     /// # Errors
@@ -88,7 +103,8 @@ impl Tokens {
 
     /// A token for any thread. The driver's next poll after [`SendToken::reply`] sends the reply.
     pub fn detach(&self, token: Token) -> SendToken {
-        SendToken { shared: self.shared.clone(), key: Some(self.held.borrow_mut().insert(token)) }
+        let (shared, handler, id) = (self.shared.clone(), token.handler(), token.call_id());
+        SendToken { shared, key: Some(self.held.borrow_mut().insert(token)), handler, id }
     }
 
     /// Whether any token waits for its reply.

@@ -17,14 +17,27 @@ pub struct Receiver(pub Child);
 impl Receiver {
     /// Start this test on the host of the calling thread, with these variables set.
     pub fn begin(test: &str, variables: &[(&str, &str)]) -> Receiver {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Receiver::spawn(Command::new(std::env::current_exe().unwrap()), test, variables)
+    }
+
+    fn spawn(mut command: Command, test: &str, variables: &[(&str, &str)]) -> Receiver {
         command.args([test, "--exact", "--ignored", "--nocapture"]).envs(variables.iter().copied());
         Receiver(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
     /// Start it, and wait until it is open.
     pub fn open(test: &str, variables: &[(&str, &str)]) -> Receiver {
-        let mut receiver = Receiver::begin(test, variables);
+        Receiver::begin(test, variables).opened(test)
+    }
+
+    /// The same under another program: `strace` with its arguments.
+    pub fn open_under(mut by: Command, test: &str, variables: &[(&str, &str)]) -> Receiver {
+        by.arg(std::env::current_exe().unwrap());
+        Receiver::spawn(by, test, variables).opened(test)
+    }
+
+    fn opened(self, test: &str) -> Receiver {
+        let mut receiver = self;
         let mut lines = BufReader::new(receiver.0.stdout.as_mut().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "open"), "{test} ended before it was open");
         receiver

@@ -8,6 +8,7 @@ use am_ring::Frame;
 use am_vnic::Port;
 use am_vnic::protocol::Secret;
 use am_wire::Address;
+use am_wire::control::Name;
 
 use crate::budget::{BROADCASTS_A_SECOND, Bucket, MAX_BROADCASTS};
 use crate::heartbeat::Heartbeat;
@@ -65,6 +66,8 @@ pub(crate) struct Member {
     /// `None` while its program is expected to attach again.
     pub(crate) port: Option<Port>,
     pub(crate) guard: Guard,
+    /// The name that the program attached for. Its node takes it with its first beacon.
+    pub(crate) reserved: Option<Name>,
     pub(crate) owner: Owner,
     pub(crate) process: Process,
     pub(crate) secret: Secret,
@@ -112,6 +115,7 @@ impl Member {
         Member {
             port,
             guard,
+            reserved: None,
             owner,
             process: Process::default(),
             secret,

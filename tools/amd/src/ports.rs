@@ -178,7 +178,7 @@ impl Daemon {
         let runs = process::peer(port.socket(), owner.pid);
         self.place(number, port, owner, secret, weight);
         if let Some(member) = &mut self.switch.members[number] {
-            (member.queue, member.no_queue) = (number_of_queue, no_queue);
+            (member.queue, member.no_queue, member.reserved) = (number_of_queue, no_queue, hello.name);
         }
         // Without a pidfd, the daemon takes the socket's end for the program's end.
         runs.into_iter().for_each(|process| self.expect(number, process));
@@ -248,7 +248,22 @@ impl Daemon {
                 owner.uid
             ));
         }
+        if let Some(name) = &hello.name {
+            self.taken(number, name).map_or(Ok(()), |(_, why)| Err(why))?;
+            self.access.check_name(&owner, name)?;
+        }
         Ok((number, allowance.weight))
+    }
+
+    /// The other port that has this name, or has attached to take it, and what to do.
+    fn taken(&self, number: usize, name: &Name) -> Option<(usize, String)> {
+        let members = self.switch.members.iter().enumerate().filter(|(other, _)| *other != number);
+        let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
+        let has = |member: &Member| member.guard.name().or(member.reserved) == Some(*name);
+        let (other, member) = others.find(|(_, member)| has(member))?;
+        let uid = member.owner.uid;
+        let why = format!("port {other}, of user {uid}, has the name `{name}`: choose another, or end that program");
+        Some((other, why))
     }
 
     /// Read the packets of a program whose socket is readable.
@@ -337,15 +352,10 @@ impl Daemon {
     }
 
     fn check_name(&mut self, number: usize, owner: Owner, name: &Name) -> Result<(), String> {
-        let members = self.switch.members.iter().enumerate().filter(|(other, _)| *other != number);
-        let mut others = members.filter_map(|(other, member)| Some((other, member.as_deref()?)));
-        if let Some((other, member)) = others.find(|(_, member)| member.guard.name() == Some(*name)) {
-            let uid = member.owner.uid;
+        if let Some((other, why)) = self.taken(number, name) {
             // Then this port is notified when the other one ends and the name is free.
             self.switch.know_each_other(number, other);
-            return Err(format!(
-                "port {other}, of user {uid}, has the name `{name}`: choose another, or end that program"
-            ));
+            return Err(why);
         }
         self.access.check_name(&owner, name)
     }

@@ -54,7 +54,7 @@ impl Transport for Reading {
         }
         self.reads = self.reads.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let remote = [RemoteIoVec { base: at as usize, len }];
-        (self.reads >> 33) % self.fails != 0
+        !(self.reads >> 33).is_multiple_of(self.fails)
             && process_vm_readv(Pid::this(), &mut [IoSliceMut::new(into)], &remote) == Ok(len)
     }
 

@@ -149,7 +149,7 @@ fn memory_is_read_only_where_one_user_can_join() {
     for (mode, is_read) in [(0o600, true), (0o660, false), (0o606, false)] {
         let dir = tempdir().unwrap();
         let options = am_shm::ShmOptions { mode, ..options(dir.path()) };
-        let (mut one, mut other) = (join(&options), join(&options));
+        let (mut one, other) = (join(&options), join(&options));
         let (bytes, mut into) = ([1, 2, 3], [0; 3]);
         let (at, address) = ((&raw const bytes).addr() as u64, other.caps().address);
         one.flush();

@@ -89,6 +89,8 @@ pub(super) struct Connection {
     pub(super) last_frame: Option<Instant>,
     /// Whether the socket may have bytes to read.
     pub(super) is_readable: bool,
+    /// Whether epoll reports room in the socket.
+    pub(super) watches_room: bool,
     /// The peer receives nothing more. Bytes that it has sent before may still arrive.
     pub(super) is_half_closed: bool,
 }
@@ -122,6 +124,7 @@ impl Connection {
             had_frame: false,
             last_frame: None,
             is_readable: true,
+            watches_room: is_dialed,
             is_half_closed: false,
         }
     }

@@ -36,6 +36,12 @@ const MAX_ACCEPTS: usize = 16;
 pub(super) const LISTENER: u64 = u64::MAX;
 pub(super) const TIMER: u64 = u64::MAX - 1;
 
+/// The events of a connection that epoll reports, each once.
+fn events(with_room: bool) -> EventFlags {
+    let always = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    if with_room { always | EventFlags::OUT } else { always }
+}
+
 impl Tcp {
     /// Poll for events: new connections, writable and readable ones, the timer.
     pub(super) fn poll_events(&mut self) {
@@ -266,12 +272,22 @@ impl Tcp {
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {
         let stream = high(stream);
         let slot = self.connections.iter().position(Option::is_none)?;
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), flags).ok()?;
+        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), events(is_dialed)).ok()?;
         self.connections[slot] = Some(Connection::new(stream, remote, is_dialed, &self.hello));
         self.live.push(slot as u32);
         self.write(slot as u32);
         Some(slot as u32)
+    }
+
+    /// While bytes wait for room in the socket, have epoll report when there is some. Otherwise each acknowledgement of the peer would
+    /// end a sleep.
+    #[cold]
+    pub(super) fn watch_room(&mut self, slot: u32) {
+        let Some(connection) = &mut self.connections[slot as usize] else { return };
+        connection.watches_room = !connection.outbox.is_empty();
+        let flags = events(connection.watches_room);
+        // Fails only for a descriptor that the program has closed.
+        let _ = epoll::modify(&self.epoll, &connection.stream, EventData::new_u64(slot as u64), flags);
     }
 
     /// If the hello is complete, check it, and make the connection known.

@@ -243,7 +243,10 @@ impl Tcp {
         }
         match connection.outbox.write(&connection.stream, &mut count.send_calls) {
             Some(frames) => count.sent += frames as u64,
-            None => self.half_close(slot),
+            None => return self.half_close(slot),
+        }
+        if connection.watches_room == connection.outbox.is_empty() {
+            self.watch_room(slot);
         }
     }
 }

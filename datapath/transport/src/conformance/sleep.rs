@@ -52,9 +52,13 @@ fn sleep_until_it_arrives(pair: &mut Pair, wake: &[Arc<Own>], number: u64) -> Ch
     Ok(())
 }
 
-/// As a node does: say that the thread is about to sleep, and receive once more.
+/// As a node does: say that the thread is about to sleep, and receive once more, unless a frame that waits keeps a descriptor readable.
 fn prepare_to_sleep(end: &mut dyn Transport) -> Checked {
     let begin = Instant::now();
+    if end.caps().wakes_by_level {
+        ensure!(end.control(Command::BeforeSleep).is_ok(), "the command before sleep failed");
+        return Ok(());
+    }
     loop {
         ensure!(end.control(Command::BeforeSleep).is_ok(), "the command before sleep failed");
         if end.receive(1, &mut drop) == 0 {

@@ -44,6 +44,7 @@ impl Link {
             hears_all: true,
             pool: Pool::heap(layout).map_err(std::io::Error::other)?,
             wake: Some(vec![Arc::new(Own::new(socket.try_clone()?.into()))]),
+            wakes_by_level: true,
             out_of_band: None,
         };
         let steering = Steering::new(EtherType::DEFAULT, caps.address);

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use am_api::{ConnectError, Fate, Framing, Node, RequestError, ReturnReason};
 use am_threads::{CallError, Handlers, Reconnect, SharedEndpoint, share};
 
-use crate::common::{LONG, MS, SQUARE, TELL, serve, squares, start};
+use crate::common::{LONG, MS, SQUARE, TELL, serve, squares, start, until};
 
 /// Alpha, which calls, and beta, which squares on a thread of its own until the flag is set.
 fn pair(on: &str) -> (SharedEndpoint, Arc<AtomicBool>, Vec<thread::JoinHandle<()>>) {
@@ -55,7 +56,7 @@ fn six_threads_call_over_a_simulated_network() {
 
 #[test]
 fn arguments_and_answers_may_be_longer_than_a_frame() {
-    let (client, stop, threads) = pair("sim:203,loss=0.01");
+    let (client, stop, threads) = pair("sim:217,loss=0.01");
     let beta = client.connect("beta", "main", Reconnect::After(10 * MS)).unwrap();
     thread::scope(|scope| {
         for caller in 0..4u64 {
@@ -187,6 +188,56 @@ fn a_server_that_is_restarted_is_connected_to_again() {
         serving.join().expect("no panic");
         beta.join().expect("no panic");
     }
+}
+
+/// A client that keeps something about its server compares the runs that answer.
+#[test]
+fn a_series_of_calls_notices_a_restart() {
+    let (client, _alpha) = start("alpha", "sim:215", Handlers::new());
+    let to = client.connect("beta", "main", Reconnect::After(MS)).unwrap();
+    assert_eq!((client.max_payload(to), client.describe(to), client.incarnation(to)), (None, None, None));
+    let (mut known, mut last) = (None, None);
+    for _ in 0..3 {
+        let (server, beta) = start("beta", "sim:215", squares().on_driver());
+        // A call that is under way when the connection ends has no answer.
+        let call = |_| client.call(to, SQUARE, &[7], b"", LONG).wait().ok();
+        let ask = || (0..100).find_map(call).expect("an answer");
+        let first = ask();
+        assert!(last != Some(first.connection()), "an answer on the connection of the run before");
+        // The first connection may not know the new run yet. Then it ends.
+        until("the run is another one", || ask().incarnation() > known);
+        let answer = ask();
+        let how = client.describe(to).expect("it is open");
+        assert_eq!((how.peer.to_string(), how.incarnation), ("beta/main".to_owned(), answer.incarnation()));
+        assert_eq!((client.max_payload(to), client.incarnation(to)), (Some(1 << 20), answer.incarnation()));
+        assert_eq!((ask().connection(), ask().incarnation()), (answer.connection(), answer.incarnation()));
+        (known, last) = (answer.incarnation(), Some(answer.connection()));
+        drop(server);
+        beta.join().expect("no panic");
+        until("the end", || client.describe(to).is_none());
+        assert_eq!((client.max_payload(to), client.incarnation(to)), (None, None));
+    }
+}
+
+/// No thread polls the server's endpoint.
+#[test]
+fn handlers_run_on_the_drivers_thread() {
+    let (threads, ran) = channel();
+    let handlers = Handlers::new().on_driver().on_request(SQUARE, move |request| {
+        threads.send(thread::current().id()).expect("the test waits");
+        let number = request.message.word(1);
+        request.token.answer(&[number * number], b"").expect("an answer");
+    });
+    let (server, beta) = start("beta", "sim:216", handlers);
+    let (client, _alpha) = start("alpha", "sim:216", Handlers::new());
+    let to = client.connect("beta", "main", Reconnect::Never).unwrap();
+    let calls: Vec<_> = (0..300).map(|number| client.call(to, SQUARE, &[number], b"", LONG)).collect();
+    for (call, number) in calls.into_iter().zip(0..) {
+        assert_eq!(call.wait().expect("an answer").word(0), number * number);
+    }
+    let threads: Vec<_> = ran.try_iter().collect();
+    assert!(threads.len() == 300 && threads.iter().all(|thread| *thread == beta.thread().id()));
+    assert_eq!(server.poll(), 0);
 }
 
 /// Those that no handler has had go to the next server; those that a handler may have had do not.

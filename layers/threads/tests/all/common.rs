@@ -42,9 +42,9 @@ pub(crate) fn serve(endpoint: SharedEndpoint, stop: impl Fn() -> bool + Send + '
 /// Squares the number after the call's id.
 pub(crate) fn squares() -> Handlers {
     Handlers::new().on_request(SQUARE, |request| {
-        let (id, number) = (request.message.word(0), request.message.word(1));
+        let number = request.message.word(1);
         let payload = request.message.to_vec();
-        request.token.reply(SQUARE, &[id, number * number], &payload).expect("a reply");
+        request.token.answer(&[number * number], &payload).expect("an answer");
     })
 }
 

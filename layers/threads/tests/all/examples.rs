@@ -37,8 +37,16 @@ fn tokio_clients_have_a_thousand_connections_on_one_thread() {
 }
 
 #[test]
+fn awaits_answers_while_others_wait() {
+    for on in ["sim:1", &format!("shm:am-awaits-{}", std::process::id())] {
+        let printed = printed("awaits", on);
+        assert!(printed.starts_with("200 answers after "), "{printed}");
+    }
+}
+
+#[test]
 fn what_is_no_transport_is_said() {
-    for name in ["pool", "tokio_clients"] {
+    for name in ["awaits", "pool", "tokio_clients"] {
         let Output { status, stderr, .. } = example(name, "moon:7");
         assert_eq!(status.code(), Some(1), "{name}");
         assert!(String::from_utf8_lossy(&stderr).contains("there is no transport `moon`"), "{name}");

@@ -7,3 +7,4 @@ mod examples;
 mod no_allocation;
 mod shared;
 mod tokens;
+mod transfers;

@@ -42,7 +42,7 @@ impl Asking {
         let own = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
         let (max_frame, ethertype) = (Some(MAX_FRAME as u32), EtherType::DEFAULT);
-        let hello = Hello { version: VERSION, max_frame, ethertype, secret: None, can_use_queue: true };
+        let hello = Hello { version: VERSION, max_frame, ethertype, secret: None, can_use_queue: true, name: None };
         send(&own, &hello.to_bytes(), SendFlags::empty()).unwrap();
         Asking(own)
     }

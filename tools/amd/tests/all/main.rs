@@ -10,6 +10,7 @@ mod forgeries;
 mod hostile;
 mod limits;
 mod logs;
+mod names;
 mod pings;
 mod quotas;
 mod restart;

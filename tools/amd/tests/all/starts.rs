@@ -155,8 +155,14 @@ fn a_visitor_that_speaks_late_is_served() {
     (0..3).for_each(|_| daemon.attend());
     std::thread::sleep(Duration::from_millis(1_500));
     (0..3).for_each(|_| daemon.attend());
-    let hello =
-        Hello { version: VERSION, max_frame: None, ethertype: EtherType::DEFAULT, secret: None, can_use_queue: false };
+    let hello = Hello {
+        version: VERSION,
+        max_frame: None,
+        ethertype: EtherType::DEFAULT,
+        secret: None,
+        can_use_queue: false,
+        name: None,
+    };
     send(&late, &hello.to_bytes(), SendFlags::NOSIGNAL).unwrap();
     (0..3).for_each(|_| daemon.attend());
     assert!(matches!(said(&late), FromDaemon::Welcome(_)));

@@ -41,6 +41,7 @@ impl RecordingTransport {
             hears_all: true,
             pool,
             wake: None,
+            wakes_by_level: false,
             out_of_band: None,
         };
         RecordingTransport { caps, arriving: VecDeque::new(), sent: Vec::new(), room: usize::MAX, calls: Vec::new() }
