@@ -98,6 +98,10 @@ impl Transport for Mortal {
         }
     }
 
+    fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
+        self.inner.as_mut().is_some_and(|inner| inner.read_memory(of, at, into))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         if let Some(inner) = &self.inner {
             inner.counters(each);
