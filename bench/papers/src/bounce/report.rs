@@ -68,17 +68,19 @@ impl Bounced {
         self.turns.iter().any(|turn| is_simulated(&turn.mode))
     }
 
-    /// The host's round trip divided by the program's, if both were measured.
-    fn host_over_program(&self) -> Option<Spread> {
+    /// The host's round trip divided by the program's, if both were measured: of all round trips, and of those of each round.
+    fn host_over_program(&self) -> Option<(f64, Spread)> {
         let p50s = |by| self.of(by).map(|turn| (turn.round, p50(turn) as f64)).collect::<Vec<_>>();
-        Spread::of_ratios(&p50s(By::Host), &p50s(By::Program))
+        let all = |by| together(self.of(by).map(|turn| &turn.round_trips)).value_at_quantile(0.5) as f64;
+        let rounds = Spread::of_ratios(&p50s(By::Host), &p50s(By::Program))?;
+        Some((all(By::Host) / all(By::Program), rounds))
     }
 
     pub(crate) fn json(&self) -> Vec<Value> {
         let ratio = self.host_over_program();
         let summary = json!({
-            "host_over_program": ratio.map(|ratio| short(ratio.median)), "size": self.plan.size,
-            "rounds": self.rounds, "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
+            "host_over_program": ratio.map(|(ratio, _)| short(ratio)), "size": self.plan.size,
+            "rounds": self.rounds, "range": ratio.map(|(_, rounds)| [rounds.least, rounds.most].map(short)),
         });
         let lines = lines("bounce", &columns(), &self.rows());
         summed(lines, "bounce", Some(self.plan.cores), self.is_simulated(), summary)
@@ -87,8 +89,8 @@ impl Bounced {
     pub(crate) fn table(&self) -> String {
         let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
         table(&columns(), &self.rows(), &mut text);
-        if let Some(ratio) = self.host_over_program() {
-            let (times, range) = (times(ratio.median), range(&ratio));
+        if let Some((ratio, rounds)) = self.host_over_program() {
+            let (times, range) = (times(ratio), range(&rounds));
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  a reject by the host takes {times} times as long as by the program ({range})\n");
         }
