@@ -204,6 +204,7 @@ pub mod log;
 mod members;
 mod names;
 mod node;
+mod node_settings;
 mod node_state;
 mod object_table;
 mod open;

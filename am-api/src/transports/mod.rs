@@ -10,6 +10,7 @@
 //!   --on amd:/run/amd/amd.sock             a NIC that a daemon shares among programs
 //!   --on sim:7,loss=0.01                   nodes of this process, on a simulated network
 //!   --on shm:lab+udp:10.0.0.7:7000         both: peers of this machine by shm, all others by UDP
+//!   --on shm:lab+node:patience=5           for a node: its patience in seconds, window=MESSAGES, trace=FILE
 //! ```
 //!
 //! `xdp`, `dpdk` and `sim` are default features of this crate. The other transports need no library and are always there.
