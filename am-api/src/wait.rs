@@ -35,6 +35,7 @@ use am_engine::{PollScope, Turn};
 use am_proto::{EndpointId, FlowId, Time};
 use am_wire::Class;
 
+use crate::dispatch::BUDGET;
 use crate::node_state::NodeState;
 use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
 use crate::{Endpoint, Events, Node, NotOpen, RequestError};
@@ -220,8 +221,7 @@ impl<S> Endpoint<S> {
             if !events.is_empty() || now >= until {
                 return events;
             }
-            let may_sleep = turn.received == 0 && (turn.sent == 0 || self.may_sleep_after_send(&self.node.borrow()));
-            if !may_sleep {
+            if !turn.is_idle() {
                 self.idle.busy();
             } else {
                 let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
@@ -278,10 +278,16 @@ impl<S> Endpoint<S> {
         Poll::Pending
     }
 
-    /// A turn without handlers.
+    /// A turn without handlers. The answers that long messages need to go on are taken in, because a program that waits to send waits
+    /// for them.
     fn advance(&self, scope: PollScope) -> Turn {
         let mut node = self.node.borrow_mut();
-        Turn { received: node.inhale(scope), sent: node.exhale() }
+        let received = node.inhale(scope);
+        if self.mask.contains(Events::CAN_SEND) && node.bulk.has_message_of(self.id) && node.engine.core().has_bulk() {
+            let NodeState { bulk, engine, transport, .. } = &mut *node;
+            bulk.take_in(engine.core_mut(), &mut ***transport, self.id, BUDGET);
+        }
+        Turn { received, sent: node.exhale() }
     }
 
     /// The events of the mask that hold now, with those that are returned once.
@@ -324,7 +330,7 @@ impl NodeState {
     /// Whether a blocked connection of this endpoint can send now, or has ended. Such connections are no longer blocked.
     pub(crate) fn take_can_send(&mut self, endpoint: EndpointId) -> bool {
         let (core, pool) = (self.engine.core(), self.engine.pool());
-        let has_room = pool.available() > 0 && core.free_slots() > self.prepared;
+        let has_room = pool.available() > 0 && core.free_slots() > self.prepared && self.bulk.has_message_memory();
         let can_send = |flow| match NotOpen::of(core.state(flow)) {
             Ok(_) => has_room && core.credit(flow, Class::Request) > 0 && self.bulk.may_follow(flow),
             Err(why) => why != NotOpen::Connecting,

@@ -21,6 +21,8 @@ pub(crate) struct MessageMemory {
     /// Bytes of all buffers.
     bytes: usize,
     limit: usize,
+    /// The length of the buffer that was not to be had last.
+    wanted: Option<usize>,
 }
 
 /// The length of the buffer for this many bytes.
@@ -30,7 +32,7 @@ pub(crate) fn buffer_length(bytes: usize) -> usize {
 
 impl MessageMemory {
     pub(crate) fn new(limit: usize) -> Self {
-        MessageMemory { buffers: vec![], bytes: 0, limit }
+        MessageMemory { buffers: vec![], bytes: 0, limit, wanted: None }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -52,6 +54,7 @@ impl MessageMemory {
                 None => self.make(stride)?,
             };
         frame.set_len(bytes);
+        self.wanted = None;
         Some(frame)
     }
 
@@ -63,12 +66,21 @@ impl MessageMemory {
         frame
     }
 
+    /// Whether the buffer that was not to be had last could be had now.
+    pub(super) fn has_room(&self) -> bool {
+        let Some(stride) = self.wanted else { return true };
+        let (free, used): (Vec<&Pool>, Vec<&Pool>) = self.buffers.iter().partition(|pool| pool.available() > 0);
+        let used: usize = used.iter().map(|pool| pool.layout().stride).sum();
+        used == 0 || used + stride <= self.limit || free.iter().any(|pool| pool.layout().stride == stride)
+    }
+
     fn make(&mut self, stride: usize) -> Option<Frame> {
         if self.bytes.saturating_add(stride) > self.limit {
             self.free_down_to(0);
         }
         // One that is alone may be longer than the limit: nothing else would ever make room for it.
         if self.bytes.saturating_add(stride) > self.limit && !self.buffers.is_empty() {
+            self.wanted = Some(stride);
             return None;
         }
         let pool = Pool::heap(Layout { frames: 1, stride, headroom: 0 }).ok()?;
@@ -105,11 +117,13 @@ mod tests {
         let mut memory = MessageMemory::new(3 * (MIN_BUFFER + MARGIN));
         let (short, long) = (memory.take(100).unwrap(), memory.take(MIN_BUFFER + MARGIN + 1).unwrap());
         assert_eq!((short.bytes().len(), long.room()), (100, 2 * MIN_BUFFER + MARGIN));
-        assert!(memory.take(1).is_none(), "the limit is reached");
+        assert!(memory.has_room() && memory.take(1).is_none(), "the limit is reached");
+        assert!(!memory.has_room());
         let beyond = memory.take_beyond(1);
         assert!(beyond.is_some() && memory.take(1).is_none());
         let base = short.bytes().as_ptr();
         drop(short);
+        assert!(memory.has_room());
         assert_eq!(memory.take(50).unwrap().bytes().as_ptr(), base);
         drop((long, beyond));
         let held = memory.take(2).unwrap();

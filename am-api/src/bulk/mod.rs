@@ -341,6 +341,11 @@ impl Bulk {
         }
     }
 
+    /// Whether there is memory for the long message that found none last.
+    pub(crate) fn has_message_memory(&self) -> bool {
+        self.sending.has_room()
+    }
+
     /// A long message did not begin. The caller of a send has borrowed the node, so its payload is dropped later.
     pub(crate) fn drop_unsent(&mut self, message: SentMessage) {
         self.lent.extend(message.shared.map(Source::Lent));
@@ -372,6 +377,12 @@ impl Bulk {
     pub(crate) fn message_bytes_on(&self, flow: FlowId) -> usize {
         let its = self.outgoing.iter().filter(|outgoing| outgoing.is_message() && outgoing.completion.flow == flow);
         its.map(|outgoing| outgoing.completion.length as usize).sum()
+    }
+
+    /// Whether a long message of this endpoint is on its way, and this node does not owe its handlers too many reports of transfers.
+    pub(crate) fn has_message_of(&self, endpoint: EndpointId) -> bool {
+        self.completions.len() < MAX_TRANSFERS
+            && self.outgoing.iter().any(|outgoing| outgoing.is_message() && outgoing.completion.endpoint == endpoint)
     }
 
     /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it

@@ -159,8 +159,7 @@ impl<S> Endpoint<S> {
         self.turn(state, PollScope::Everything).0
     }
 
-    /// Returns the number of messages handled, and whether the turn was busy: it received or handled something, or sent something and
-    /// has more to do at once.
+    /// Returns the number of messages handled, and whether the turn was busy: it received, handled or sent something.
     #[inline]
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let mut node = self.node.borrow_mut();
@@ -172,14 +171,7 @@ impl<S> Endpoint<S> {
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
-        (handled, received + handled > 0 || (sent > 0 && !self.may_sleep_after_send(&node)))
-    }
-
-    /// Whether nothing is left to do after a turn that has only sent: this thread does not spin before it sleeps, and no transfer has more
-    /// to send.
-    #[inline]
-    pub(crate) fn may_sleep_after_send(&self, node: &NodeState) -> bool {
-        !self.idle.spins() && node.bulk.is_quiet()
+        (handled, received + handled + sent > 0)
     }
 
     /// Send waiting frames now instead of with the next poll.

@@ -72,6 +72,24 @@ fn a_connection_that_refused_says_once_that_it_can_send() {
 }
 
 #[test]
+fn a_message_that_found_no_memory_is_said_when_there_is_some() {
+    let (mut alpha, mut beta) = nodes::<u64, u64>(plain("alpha").message_memory(0).max_message(300_000), plain("beta"));
+    beta.endpoint.on_request(TELL, |told, _| *told += 1);
+    let to = connect(&mut alpha, &mut beta);
+    // Each connection may have a long request on its way.
+    let other = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
+    until(&mut alpha, &mut beta, "open", |alpha, _| alpha.endpoint.is_open(other));
+    alpha.endpoint.set_event_mask(Events::CAN_SEND);
+    let page = vec![1; 300_000];
+    alpha.endpoint.try_request(to, TELL, &[], &page).unwrap();
+    assert_eq!(alpha.endpoint.try_request(other, TELL, &[], &page), Err(RequestError::QueueFull));
+    assert_eq!(alpha.endpoint.wait_events(SOON), Events::empty(), "beta has not handled it");
+    assert_eq!(first_events(&mut alpha, &mut beta), Events::CAN_SEND);
+    alpha.endpoint.try_request(other, TELL, &[], &page).expect("memory");
+    until(&mut alpha, &mut beta, "handled", |_, beta| beta.state == 2);
+}
+
+#[test]
 fn what_a_prepared_message_was_refused_for_passes_too() {
     let (mut alpha, mut beta) = nodes::<u64, u64>(plain("alpha"), plain("beta").window(4));
     beta.endpoint.on_request(TELL, |told, _| *told += 1);

@@ -99,7 +99,14 @@ fn that_the_file_was_removed_or_replaced_is_trouble_on_both_sides() {
             std::fs::remove_file(&path).unwrap();
         }
         for side in [&alpha, &beta] {
-            let problem = side.node.health().unwrap_err().to_string();
+            let begin = Instant::now();
+            let problem = loop {
+                match side.node.health() {
+                    Err(problem) => break problem.to_string(),
+                    // A member looks every 20 ms.
+                    Ok(()) => assert!(begin.elapsed() < LONG, "it is not noticed"),
+                }
+            };
             assert!(problem.contains("removed or replaced") && problem.contains("start all"), "{problem}");
         }
         _ = std::fs::remove_file(&path);

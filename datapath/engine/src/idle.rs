@@ -68,12 +68,6 @@ impl Idle {
         Idle::new(Duration::ZERO, Duration::ZERO)
     }
 
-    /// Whether the thread spins or yields before it sleeps.
-    #[inline]
-    pub fn spins(&self) -> bool {
-        !(self.spin.is_zero() && self.yielding.is_zero())
-    }
-
     /// Something happened, so the next wait starts with spinning.
     #[inline]
     pub fn busy(&mut self) {

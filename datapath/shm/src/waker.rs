@@ -26,7 +26,7 @@ pub(crate) struct Waker {
 }
 
 /// This many reads empty a FIFO of the default size, 64 KiB.
-const MAX_READS: usize = 17;
+const MAX_READS: usize = 129;
 
 impl Waker {
     /// Make the FIFO of this name.
@@ -53,7 +53,7 @@ impl Waker {
 
     /// Empty the FIFO, so that a thread that polls it sleeps until a sender writes.
     pub(crate) fn arm(&mut self) {
-        let mut sink = [0; 4096];
+        let mut sink = [0; 512];
         if let Some(mut fifo) = self.fifo.get() {
             _ = (0..MAX_READS).find(|_| !fifo.read(&mut sink).is_ok_and(|bytes| bytes == sink.len()));
         }
