@@ -160,7 +160,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one connection on their way, 128 without this, at most [`am_proto::WINDOW`].
+    /// The most requests of one connection on their way to this node, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.window = Some(messages);
         self

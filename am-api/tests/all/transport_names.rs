@@ -75,9 +75,8 @@ fn an_operator_sets_a_node_by_the_name_of_its_transport() {
     const NOTE: HandlerId = HandlerId(1);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("alpha.pcap");
-    let transport = format!("sim:173+node:window=1,trace={}", file.display());
-    let alpha = Node::builder("alpha").window(16).open(&transport).unwrap();
-    let beta = Node::open("beta", "sim:173").unwrap();
+    let alpha = Node::open("alpha", &format!("sim:173+node:trace={}", file.display())).unwrap();
+    let beta = Node::builder("beta").window(16).open("node:window=1+sim:173").unwrap();
     let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint::<u32>("main").unwrap());
     takes.on_request(NOTE, |count, _| *count += 1);
     let (to, mut count) = (sends.connect("beta", "main").unwrap(), 0);
