@@ -74,8 +74,13 @@
 //!
 //! # More than a frame
 //!
+//! A message may be as long as its receiver accepts, 1 MiB without [`max_message`](Builder::max_message). One that does not fit a frame travels in
+//! several and arrives as one, so values of 2 to 100 KB need nothing else: send them (`examples/store.rs`). Transfers are for more than
+//! that, and for data that has its place at the receiver.
+//!
 //! A transfer carries up to 4 GiB: [`put`](Endpoint::put) writes into a [`Region`] that the peer has registered, and
-//! [`get`](Endpoint::get) reads from it. Both ends learn when and how it ended. The region's owner sends its id to the peers.
+//! [`get`](Endpoint::get) reads from it. Both ends learn when and how it ended. The region's owner sends its id to the peers. Every peer that
+//! is connected to the region's endpoint may use it.
 //!
 //! ```
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
@@ -199,6 +204,7 @@ pub mod log;
 mod members;
 mod names;
 mod node;
+mod node_settings;
 mod node_state;
 mod object_table;
 mod open;

@@ -9,6 +9,7 @@
 //! | `returned` | warn | messages returned: one event for all of a connection that returned together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
 //! | `joined`, `left` | info | a member joined, or left; only if an endpoint [watches](crate::Endpoint::on_members) | `name`, `address`; `reason` |
 //! | `changed` | info | the address, longest frame or framing of a member changed | `name`, `address`, `framing`, `max_frame` |
+//! | `trace_ended` | warn | the file of [`node:trace=FILE`](crate::transports) cannot be written, so no further frames are traced | `file`, `error`; no `node` |
 //! | `contested` | warn | two live nodes have one name (a name conflict); once a minute while it lasts | `name`, `first`, `second`: their addresses |
 //!
 //! All have the target `am_api`. Delivered messages cause no event, so logging adds no cost to them.

@@ -15,6 +15,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::group_place::{Membership, Place};
 use crate::names::{self, InvalidName};
+use crate::node_settings::NodeSettings;
 use crate::node_state::NodeState;
 use crate::segment_key::{KeyError, KeySource};
 use crate::{Node, PeersFileError, bulk, transports};
@@ -159,7 +160,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one connection on their way, 128 without this, at most [`am_proto::WINDOW`].
+    /// The most requests of one connection on their way to this node, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.window = Some(messages);
         self
@@ -275,10 +276,14 @@ impl Builder {
         self
     }
 
-    /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
+    /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`]. Behind it an operator may set what the
+    /// program sets here, as in `udp:10.0.0.7:7000+node:patience=5`.
     pub fn open(self, transport: &str) -> Result<Node, OpenError> {
         let name = self.node_name()?;
-        self.open_as(name, transports::open_for(transport, Some(name))?)
+        let (settings, transport) = NodeSettings::of(transport).map_err(transports::OpenError::from)?;
+        let builder =
+            Builder { patience: settings.patience.or(self.patience), window: settings.window.or(self.window), ..self };
+        builder.open_as(name, settings.trace(transports::open_for(&transport, Some(name))?)?)
     }
 
     fn node_name(&self) -> Result<Name, InvalidName> {

@@ -2,7 +2,14 @@
 # shell, which is agent.sh here.
 . ./peer.sh
 case $1 in openmpi) run=mpirun.openmpi ;; mpich) run=mpiexec.mpich ;; esac
-if [ "$2" = version ]; then version '' "mpicc.$1" --version >/dev/null && version '' $run --version && exit; fi
+if [ "$2" = version ]; then
+    version '' "mpicc.$1" --version >/dev/null
+    # The compiler's wrapper may be there without the header: Debian has them in two packages.
+    echo '#include <mpi.h>' | "mpicc.$1" -fsyntax-only -xc - >said 2>&1 ||
+        fail "mpicc.$1 finds no mpi.h: scripts/setup --with-peers"
+    version '' $run --version
+    exit
+fi
 case $1-$2 in
 openmpi-tcp) on="-np 2 --host alpha,beta --bind-to none -x AM_BENCH_CORES --mca plm_rsh_agent $HOME/agent.sh --mca pml ob1
     --mca btl tcp,self --mca btl_tcp_if_include am0 --mca oob_tcp_if_include am0" ;;

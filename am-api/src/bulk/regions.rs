@@ -32,12 +32,12 @@ impl Rights {
     pub const BOTH: Rights = Rights { read: true, write: true };
 }
 
-/// The id of a region. Its owner sends it to the peers that may use the region.
+/// The id of a region. Its owner sends it to the peers that are to use the region. It is a small number, and no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub u32);
 
-/// Memory registered with an endpoint. Peers of that endpoint access it as its [`Rights`] allow. Dropping it revokes access;
-/// gets in flight complete.
+/// Memory registered with an endpoint. Every peer that is connected to that endpoint may access it as its [`Rights`] allow; for some
+/// peers only, register it with an endpoint whose tag only they know. Dropping it revokes access; gets in flight complete.
 pub struct Region {
     id: RegionId,
     pub(super) memory: Memory,

@@ -36,7 +36,7 @@ impl<'a, S> Transfer<'a, S> {
 }
 
 impl<S> Endpoint<S> {
-    /// Register memory: peers of this endpoint may access it as `rights` allow.
+    /// Register memory: every peer that is connected to this endpoint may access it as `rights` allow.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
         self.node.borrow_mut().bulk.regions.register(self.id, memory.into(), rights)
     }

@@ -10,6 +10,7 @@
 //!   --on amd:/run/amd/amd.sock             a NIC that a daemon shares among programs
 //!   --on sim:7,loss=0.01                   nodes of this process, on a simulated network
 //!   --on shm:lab+udp:10.0.0.7:7000         both: peers of this machine by shm, all others by UDP
+//!   --on shm:lab+node:patience=5           for a node: its patience in seconds, window=MESSAGES, trace=FILE
 //! ```
 //!
 //! `xdp`, `dpdk` and `sim` are default features of this crate. The other transports need no library and are always there.
@@ -202,6 +203,22 @@ pub fn split(names: &str) -> Vec<&str> {
     }
     all.push(&names[begin..]);
     all
+}
+
+/// Split one name in front of its settings. An interface's name may contain a `,`, so behind `xdp:` a `,` begins the settings only if
+/// one follows.
+///
+/// ```
+/// assert_eq!(am_api::transports::split_settings("udp:10.0.0.7:7000,frame=1514"), ("udp:10.0.0.7:7000", ",frame=1514"));
+/// # #[cfg(feature = "xdp")]
+/// assert_eq!(am_api::transports::split_settings("xdp:eth+a,1,queue=1"), ("xdp:eth+a,1", ",queue=1"));
+/// ```
+pub fn split_settings(name: &str) -> (&str, &str) {
+    #[cfg(feature = "xdp")]
+    if let Some(rest) = name.strip_prefix("xdp:") {
+        return name.split_at(name.len() - rest.len() + xdp::interface(rest).len());
+    }
+    name.split_at(name.find(',').unwrap_or(name.len()))
 }
 
 /// Open the transport of this name, or the transports of several names with `+` between them.

@@ -9,7 +9,7 @@ const HINT: &str = "the settings are queue=NUMBER, frames=NUMBER, attach=auto, a
                     copy=never or copy=always";
 
 /// An interface's name may contain commas. It ends at the first comma that a setting follows.
-fn interface(rest: &str) -> &str {
+pub(super) fn interface(rest: &str) -> &str {
     let is_setting = |part: &str| part.contains('=') || KEYS.contains(&part);
     let commas = rest.match_indices(',').map(|(at, _)| at);
     let mut ends = commas.filter(|at| is_setting(rest[at + 1..].split(',').next().unwrap_or_default()));

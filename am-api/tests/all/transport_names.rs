@@ -1,4 +1,6 @@
-//! Names that make no sense, and what is said to them.
+//! Names that make no sense, and what is said to them; and the settings of a node in a name.
+
+use am_api::{HandlerId, Node};
 
 #[test]
 fn a_setting_is_said_once() {
@@ -65,4 +67,35 @@ fn every_kind_of_transport_is_in_the_documentation() {
     for scheme in kinds {
         assert!(SETTINGS.contains(&format!("\n## `{scheme}`\n")), "no section `{scheme}`");
     }
+}
+
+/// An operator sets a node behind its transports, and the program's own setting gives way.
+#[test]
+fn an_operator_sets_a_node_by_the_name_of_its_transport() {
+    const NOTE: HandlerId = HandlerId(1);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("alpha.pcap");
+    let alpha = Node::open("alpha", &format!("sim:173+node:trace={}", file.display())).unwrap();
+    let beta = Node::builder("beta").window(16).open("node:window=1+sim:173").unwrap();
+    let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint::<u32>("main").unwrap());
+    takes.on_request(NOTE, |count, _| *count += 1);
+    let (to, mut count) = (sends.connect("beta", "main").unwrap(), 0);
+    while !sends.is_open(to) {
+        sends.poll(&mut ());
+        takes.poll(&mut count);
+    }
+    sends.try_request(to, NOTE, &[], b"first").unwrap();
+    assert!(sends.try_request(to, NOTE, &[], b"second").is_err(), "the window is one message");
+    while count == 0 {
+        sends.poll(&mut ());
+        takes.poll(&mut count);
+    }
+    drop((sends, alpha));
+    let traced = std::fs::read(&file).unwrap();
+    assert_eq!(traced[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+    assert!(traced.windows(5).any(|bytes| bytes == b"first"), "{} bytes", traced.len());
+    let said = Node::open("alpha", "sim:173+node:trace=/no/such/directory/a.pcap").err().unwrap().to_string();
+    assert!(said.contains("node:trace=/no/such/directory/a.pcap`: No such file"), "{said}");
+    let said = Node::open("alpha", "sim:173+node:colour=red").err().unwrap().to_string();
+    assert!(said.contains("patience=SECONDS, window=MESSAGES"), "{said}");
 }

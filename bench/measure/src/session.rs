@@ -238,6 +238,7 @@ impl Stage<'_> {
                     xdp,
                     framing,
                     batching,
+                    traced: driver == Driver::Am && self.order.how.trace.is_some(),
                     busy,
                     outcome,
                 });

@@ -24,10 +24,14 @@ impl Spread {
         if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
     }
 
-    /// The ratios of two figures of the same rounds, each with its round.
+    /// The ratio of two figures in the rounds that have both; each comes with its round. Its `median` is the ratio of the medians, which
+    /// a table has; `least` and `most` are of the rounds' ratios.
     pub fn of_ratios(over: &[(usize, f64)], under: &[(usize, f64)]) -> Option<Spread> {
         let same_round = |round| under.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
-        Spread::of(over.iter().filter_map(|(round, value)| Some(value / same_round(*round)?)))
+        let pairs = over.iter().filter_map(|(round, value)| Some((*value, same_round(*round)?)));
+        let (over, under): (Vec<f64>, Vec<f64>) = pairs.filter(|(over, under)| (over / under).is_finite()).unzip();
+        let rounds = Spread::of(over.iter().zip(&under).map(|(over, under)| over / under))?;
+        Some(Spread { median: median(&over)? / median(&under)?, ..rounds })
     }
 }
 
@@ -74,6 +78,19 @@ pub fn quantile(samples: &[u64], share: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_is_that_of_the_medians_of_the_same_rounds() {
+        let over = [(0, 11.0), (1, 20.0), (2, 10.0), (3, 90.0)];
+        let under = [(0, 10.0), (1, 10.0), (2, 20.0), (4, 1.0)];
+        let expected = Spread { median: 11.0 / 10.0, least: 0.5, most: 2.0 };
+        assert_eq!(Spread::of_ratios(&over, &under), Some(expected));
+        assert_eq!(Spread::of_ratios(&over[3..], &under), None);
+        assert_eq!(
+            Spread::of_ratios(&[(0, 1.0), (1, 2.0)], &[(0, 0.0), (1, 1.0)]).map(|ratio| ratio.median),
+            Some(2.0)
+        );
+    }
 
     #[test]
     fn medians_and_quantiles() {

@@ -1,7 +1,7 @@
 //! From single measurements to the report: one row for each driver, bench and size, and the ratios between drivers.
 //!
-//! A ratio is taken within a round, between measurements made right after each other. The report has the median of the
-//! rounds' ratios, so slow and fast phases of the machine cancel out.
+//! The drivers take turns in rounds, so slow and fast phases of the machine hit all of them. A ratio is that of the figures in the
+//! table; beside it are the smallest and the largest of the rounds' ratios, each between measurements made right after each other.
 
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Measured {
     pub framing: &'static str,
     /// How messages were handed over.
     pub batching: Batching,
+    /// Whether its frames were also written to a file.
+    pub traced: bool,
     /// The cores that both sides together kept busy, if it is known.
     pub busy: Option<f64>,
     /// What was found.
@@ -107,6 +109,8 @@ pub(crate) struct Row<'a> {
     pub(crate) figures: Figures,
     /// The compared figure of each round.
     pub(crate) by_round: Vec<f64>,
+    /// The numbers of these rounds, from 0.
+    pub(crate) rounds: Vec<usize>,
     /// Messages that never arrived, in all rounds.
     pub(crate) lost: u64,
     /// The share of frames lost on purpose; `None` if no measurement of the run loses any.
@@ -137,6 +141,7 @@ pub(crate) fn rows<'a>(all: &'a [Measured]) -> Vec<Row<'a>> {
         first: rounds[0],
         figures: Figures::of(&rounds),
         by_round: rounds.iter().map(|one| one.figure()).collect(),
+        rounds: rounds.iter().map(|one| one.round).collect(),
         lost: rounds.iter().map(|one| one.lost()).sum(),
         loss: has_losses.then_some(rounds[0].loss),
     };
@@ -146,7 +151,27 @@ pub(crate) fn rows<'a>(all: &'a [Measured]) -> Vec<Row<'a>> {
     rows
 }
 
+impl Row<'_> {
+    /// The rounds, from 1, whose figure is worse than that of the best one by more than this factor.
+    pub(crate) fn disturbed(&self, factor: f64) -> Vec<usize> {
+        let is_time = matches!(self.figures, Figures::RoundTrips(_));
+        let slowness = |figure: f64| if is_time { figure } else { 1.0 / figure };
+        let best = self.by_round.iter().map(|figure| slowness(*figure)).fold(f64::INFINITY, f64::min);
+        let rounds = self.rounds.iter().zip(&self.by_round);
+        rounds.filter(|(_, figure)| slowness(**figure) > factor * best).map(|(round, _)| round + 1).collect()
+    }
+}
+
 impl Figures {
+    /// The one that is compared.
+    fn compared(&self, bench: Bench) -> f64 {
+        match self {
+            Figures::RoundTrips(all) => all.value_at_quantile(0.5) as f64,
+            Figures::Rates(rates) if matches!(bench, Bench::Bandwidth | Bench::Bulk) => rates.bytes,
+            Figures::Rates(rates) => rates.messages,
+        }
+    }
+
     fn of(rounds: &[&Measured]) -> Figures {
         let all: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
         if all.is_empty() {
@@ -172,8 +197,16 @@ const PAIRS: [(Driver, Driver); 5] = [
 pub(crate) struct Ratio {
     pub(crate) over: Driver,
     pub(crate) under: Driver,
-    /// The rounds' ratios.
-    pub(crate) ratio: Spread,
+    pub(crate) ratio: Quotient,
+}
+
+/// One figure divided by another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Quotient {
+    /// Of the figures over all rounds, which the table has.
+    pub(crate) of_all: f64,
+    /// Of the figures of each round.
+    pub(crate) rounds: Spread,
 }
 
 impl Ratio {
@@ -207,8 +240,8 @@ pub(crate) struct Retained {
     pub(crate) driver: Driver,
     pub(crate) size: usize,
     pub(crate) loss: Loss,
-    /// The rounds' ratios of the figure with losses to that without.
-    pub(crate) share: Spread,
+    /// The figure with losses over that without.
+    pub(crate) share: Quotient,
 }
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
@@ -225,10 +258,14 @@ pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
     lossy.filter_map(share).collect()
 }
 
-/// The rounds' ratios of two figures.
-fn ratio(all: &[Measured], over: impl Fn(&Measured) -> bool, under: impl Fn(&Measured) -> bool) -> Option<Spread> {
-    let other = |round| all.iter().find(|one| one.round == round && under(one));
-    Spread::of(all.iter().filter(|one| over(one)).filter_map(|one| Some(one.figure() / other(one.round)?.figure())))
+/// The ratio of two figures.
+fn ratio(all: &[Measured], over: impl Fn(&Measured) -> bool, under: impl Fn(&Measured) -> bool) -> Option<Quotient> {
+    let over: Vec<&Measured> = all.iter().filter(|one| over(one)).collect();
+    let under: Vec<&Measured> = all.iter().filter(|one| under(one)).collect();
+    let by_round = |its: &[&Measured]| its.iter().map(|one| (one.round, one.figure())).collect::<Vec<_>>();
+    let rounds = Spread::of_ratios(&by_round(&over), &by_round(&under))?;
+    let figure = |its: &[&Measured]| Figures::of(its).compared(its[0].bench);
+    Some(Quotient { of_all: figure(&over) / figure(&under), rounds })
 }
 
 /// A made-up measurement with this figure, in its bench's unit, for tests of reports.
@@ -251,7 +288,21 @@ pub fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, fig
     let xdp = (driver != Driver::Udp).then_some("generic");
     let loss = Loss::NONE;
     let batching = if bench == Bench::Latency { Batching::Single } else { Batching::Bursts };
-    Measured { round, bench, nth_size, layout, loss, driver, mode, xdp, framing, batching, busy: None, outcome }
+    Measured {
+        round,
+        bench,
+        nth_size,
+        layout,
+        loss,
+        driver,
+        mode,
+        xdp,
+        framing,
+        batching,
+        traced: false,
+        busy: None,
+        outcome,
+    }
 }
 
 /// A made-up measurement of a curve, for tests: a message of this size takes `ns`, in frames of 1000 bytes.
@@ -269,8 +320,8 @@ pub fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: 
 mod tests {
     use super::*;
     #[test]
-    fn ratios_are_taken_within_a_round() {
-        // The machine is ten times slower in the second round, and the ratio stays.
+    fn a_ratio_is_that_of_the_figures_and_has_the_range_of_the_rounds() {
+        // The machine is ten times slower in the second round, which changes neither.
         let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
             .into_iter()
             .flat_map(|(round, am, raw)| {
@@ -283,8 +334,10 @@ mod tests {
         let (ratios, _) = compare(&all, Bench::Latency, 0);
         assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
         assert_eq!(ratios[0].name(), "am_over_raw");
-        assert!((ratios[0].ratio.median - 1.1).abs() < 1e-3, "{ratios:?}");
-        assert!((ratios[0].ratio.least - 1.05).abs() < 1e-3 && (ratios[0].ratio.most - 1.2).abs() < 1e-3, "{ratios:?}");
+        let (Quotient { of_all, rounds }, rows) = (ratios[0].ratio, rows(&all));
+        let [am, raw] = [&rows[0], &rows[1]].map(|row| row.figures.compared(Bench::Latency));
+        assert_eq!((am, raw, of_all), (110.0, 100.0, 1.1));
+        assert!((rounds.least - 1.05).abs() < 1e-3 && (rounds.most - 1.2).abs() < 1e-3, "{ratios:?}");
     }
 
     /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to
@@ -307,6 +360,21 @@ mod tests {
             assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
+
+    /// Rounds of which the first one was missed: the others keep their numbers.
+    #[test]
+    fn a_round_far_from_the_best_one_is_disturbed() {
+        let disturbed = |bench, figures: [u64; 4]| {
+            let rounds = figures.into_iter().enumerate();
+            let all: Vec<_> = rounds.map(|(nth, figure)| measured(bench, 0, Driver::Am, nth + 1, figure)).collect();
+            rows(&all)[0].disturbed(10.0)
+        };
+        assert_eq!(disturbed(Bench::Latency, [4_000, 157_000_000, 4_100, 39_000]), [3]);
+        assert_eq!(disturbed(Bench::Latency, [157_000_000, 4_000, 157_000_000, 157_000_000]), [2, 4, 5]);
+        assert_eq!(disturbed(Bench::Rate, [1_000, 99, 101, 20_000]), [2, 3, 4]);
+        assert_eq!(disturbed(Bench::Rate, [1_000, 1_000, 1_000, 1_000]), [0; 0]);
+    }
+
     #[test]
     fn rows_are_medians_of_rates_and_all_round_trips_together() {
         let mut all: Vec<Measured> =

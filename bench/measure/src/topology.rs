@@ -334,12 +334,12 @@ fn fits(on: &str, is_one_of_several: bool, open: &OpenOptions) -> Result<(), Err
     };
     let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1).ok_or_else(bad)?;
     if kind.scheme == "xdp" && !is_one_of_several {
-        return match on.find(',').filter(|at| on[*at..].contains('=')).map(|at| &on[..at]) {
-            Some(interface) => Err(usage(format!(
+        return match am_api::transports::split_settings(on) {
+            (interface, settings) if !settings.is_empty() => Err(usage(format!(
                 "--on {on}: am-bench takes no settings of an interface, and its queue 0, because bare frames share it \
                  with the kernel: give --on {interface} alone, and --xdp for where the program runs"
             ))),
-            None => Ok(()),
+            _ => Ok(()),
         };
     }
     if kind.scheme == SIM {

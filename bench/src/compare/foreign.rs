@@ -130,6 +130,31 @@ mod tests {
 
     use super::*;
 
+    /// The compiler's wrapper and the launcher are in another package than the header.
+    #[test]
+    fn a_compiler_without_the_header_is_not_installed() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        FILES.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        let found = |compiler: &str| {
+            for name in ["mpicc.openmpi", "mpirun.openmpi"] {
+                let path = directory.path().join(name);
+                fs::write(&path, format!("#!/bin/sh\ncase $1 in --version) echo 4.1.4 && exit ;; esac\n{compiler}\n"))
+                    .unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
+            let mut command = Command::new("sh");
+            command.args(["mpi.sh", "openmpi", "version"]).current_dir(&directory);
+            command.envs([("PATH", path.as_str()), ("AM_BENCH_CORES", "none,none")]);
+            let output = run(&mut command, &[], VERSION_TIMEOUT, &Watch::default()).unwrap();
+            output.status.success().then_some(output.stdout).ok_or_else(|| end_of(&output.stderr))
+        };
+        assert_eq!(found("cat").unwrap(), b"{\"version\":\"4.1.4\"}\n");
+        let said = found("echo 'fatal error: mpi.h: No such file or directory' && exit 1").unwrap_err();
+        assert!(said.contains("mpicc.openmpi finds no mpi.h: scripts/setup --with-peers"), "{said}");
+    }
+
     /// The lines that a script prints if the program it starts prints `sample`.
     fn read(script: &str, sample: &str) -> Result<Vec<Line>, String> {
         read_sizes(script, sample, "64")

@@ -206,7 +206,7 @@ impl Comparison {
         size >= MIN_MANY_FRAMES || (am.is_some() && am == row.batching(size))
     }
 
-    /// The median of the rounds' ratios of a row's figure to that of `am`.
+    /// The ratio of a row's figure to that of `am`, in the rounds that have both.
     fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
         Spread::of_ratios(&row.by_round(&figure), &self.am()?.by_round(&figure)).map(|ratio| ratio.median)
     }

@@ -7,13 +7,13 @@ use serde_json::Value;
 use am_measure::cores::Cores;
 use am_measure::report::columns::{Cell, Column, lines, table};
 use am_measure::report::words::{footer, rounds};
-use am_measure::spread::{Spread, quantile};
+use am_measure::spread::quantile;
 
 use super::{SAMPLES, WAYS, Wakeups};
 
 const LEGEND: &str = concat!(
     "  From the call that wakes to the first instruction of the program on the other thread, which slept.\n",
-    "  Ratios are medians of the rounds' ratios.\n",
+    "  Ratios are those of the figures in the table.\n",
 );
 
 /// The shares of the samples below the quantiles that are reported.
@@ -25,7 +25,7 @@ struct Row {
     to: Option<&'static str>,
     all: Vec<u64>,
     rounds: usize,
-    /// The medians of the rounds' ratios, of each quantile.
+    /// Of each quantile.
     ratios: [Option<f64>; 2],
 }
 
@@ -46,13 +46,10 @@ impl Wakeups {
         self.samples[way].concat()
     }
 
-    /// The median of the rounds' ratios of a way to the one that it is compared with.
+    /// The ratio of a way to the one that it is compared with.
     fn ratio(&self, way: usize, share: f64) -> Option<f64> {
-        let by_round = |way: usize| -> Vec<(usize, f64)> {
-            let quantiles = self.samples[way].iter().map(|round| quantile(round, share).unwrap_or_default() as f64);
-            quantiles.enumerate().collect()
-        };
-        Spread::of_ratios(&by_round(way), &by_round(WAYS[way].1?)).map(|ratio| ratio.median)
+        let figure = |way: usize| quantile(&self.all(way), share).map(|nanos| nanos as f64);
+        Some(figure(way)? / figure(WAYS[way].1?)?)
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -170,6 +170,8 @@ fn a_trace_has_the_frames_of_every_round() {
     let exchanges = lines[0]["samples"].as_u64().unwrap_or(1) as usize;
     let frames = captured(&std::fs::read(&file).unwrap());
     assert!(frames > exchanges.max(100), "{frames} frames of {exchanges} exchanges");
+    let of = |via: &str| lines.iter().find(|line| line["via"] == via).and_then(|line| line["traced"].as_bool());
+    assert_eq!((of("am"), of("raw")), (Some(true), None), "{lines:?}");
 }
 
 #[test]
@@ -180,6 +182,7 @@ fn a_trace_that_a_full_disk_ends_is_an_error_below_the_table() {
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("writing the file of --trace: No space left on device"), "{said}");
     assert!(out.contains("  am  ") && out.contains("  raw  "), "{out}");
+    assert!(out.contains("  traced\n") && out.contains("traced: each frame was also written to a file"), "{out}");
 }
 
 /// The parts of a round trip add up.

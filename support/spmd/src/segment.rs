@@ -13,9 +13,8 @@ const DIRECTORY: &str = "/dev/shm";
 
 /// The scheme of a transport's name, its address, and its settings with the comma in front.
 pub(crate) fn parts(name: &str) -> (&str, &str, &str) {
-    let end = name.find([':', ',']).unwrap_or(name.len());
-    let (scheme, rest) = (&name[..end], name[end..].trim_start_matches(':'));
-    let (address, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let (place, settings) = transports::split_settings(name);
+    let (scheme, address) = place.split_once(':').unwrap_or((place, ""));
     (scheme, address, settings)
 }
 

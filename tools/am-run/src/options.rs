@@ -68,7 +68,7 @@ Examples:
   am-run -n 4 ./program                                   four processes on this host, over UDP
   am-run -n 4 --transport shm ./program                   the same over shared memory
   am-run -H alpha,beta --transport xdp:eth1 ./program     two hosts, a process each, AF_XDP
-  am-run -H alpha:2,beta:2 --transport amd:/run/amd/eth1.sock ./program
+  am-run -H alpha:2,beta:2 --transport amd:/run/amd/eth1/amd.sock ./program
                                                           two each, which share the interface by the daemon amd
   am-run -H hosts --transport shm+udp -p ./program        a file of hosts; lines begin with their rank";
 

@@ -65,8 +65,8 @@ fn once_usable<T>(watch: &Watch, open: impl FnMut() -> Result<T, Error>) -> Resu
 /// Replace port 0 by a free port. Each driver opens it again, and the other side has to find all of them at one
 /// address.
 fn with_port(name: &str) -> Result<String, Error> {
-    let (scheme, rest) = name.split_once(':').unwrap_or((name, ""));
-    let (place, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let (name_alone, settings) = am_api::transports::split_settings(name);
+    let (scheme, place) = name_alone.split_once(':').unwrap_or((name_alone, ""));
     let free = |place: SocketAddr| match scheme {
         "udp" => UdpSocket::bind(place)?.local_addr(),
         _ => TcpListener::bind(place)?.local_addr(),

@@ -64,6 +64,11 @@ impl Cell {
         at.map_or(Cell::Absent, Cell::text)
     }
 
+    /// Whether frames were also written to a file.
+    pub(crate) fn traced(is: bool) -> Cell {
+        if is { Cell::Both("yes".to_owned(), json!(true)) } else { Cell::Absent }
+    }
+
     /// The text in a table.
     pub fn print(self) -> String {
         match self {

@@ -17,8 +17,8 @@ pub fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error> {
     let sizes: BTreeSet<usize> = retained.iter().map(|retained| retained.size).collect();
     let curves = sizes.iter().zip(COLOURS).map(|(size, colour)| {
         let its = || retained.iter().filter(|retained| retained.size == *size);
-        let mut line = Curve::line(name(all, *size), colour, its().map(|of| (of.loss.per_cent(), of.share.median)));
-        line.bars = its().map(|of| (of.loss.per_cent(), of.share.least, of.share.most)).collect();
+        let mut line = Curve::line(name(all, *size), colour, its().map(|of| (of.loss.per_cent(), of.share.of_all)));
+        line.bars = its().map(|of| (of.loss.per_cent(), of.share.rounds.least, of.share.rounds.most)).collect();
         line.dots.clone_from(&line.points);
         line
     });

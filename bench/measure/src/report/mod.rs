@@ -18,7 +18,7 @@ use crate::stats::{Figures, Measured, MismatchedPair, Rates, Ratio, Retained, Ro
 
 use columns::{Cell, Column, bytes, lines, short, summed, table};
 pub use loss_curve::loss_curve;
-use words::{DISTURBED, MAX_SPREAD, footer, range, rounds, sentence, telling, times, xdp};
+use words::{DISTURBED, MAX_SPREAD, TRACED, footer, range, rounds, sentence, telling, times, xdp};
 pub use words::{INTRODUCTION, LOOPBACK};
 
 /// Everything that was measured, and the ratios.
@@ -83,7 +83,7 @@ impl Report<'_> {
         if !self.retained.is_empty() {
             // The share of the rate that our messages retain at the first size, by loss in per cent.
             let its = self.retained.iter().filter(|retained| retained.size == first.size);
-            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), short(retained.share.median)));
+            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), short(retained.share.of_all)));
             summary["kept"] = Value::Object(by_loss.collect());
         }
         summary["bench"] = json!(first.bench);
@@ -99,10 +99,10 @@ impl Report<'_> {
         }
         all.extend(named(ratios));
         let ends = |spread: &Spread| json!([short(spread.least), short(spread.most)]);
-        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(&r.ratio))).collect();
+        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(&r.ratio.rounds))).collect();
         if let Some(retained) = self.retained.iter().find(|retained| (&retained.size, &retained.loss) == (size, loss)) {
-            all.insert("kept".to_owned(), short(retained.share.median));
-            range.insert("kept".to_owned(), ends(&retained.share));
+            all.insert("kept".to_owned(), short(retained.share.of_all));
+            range.insert("kept".to_owned(), ends(&retained.share.rounds));
         }
         all.insert("range".to_owned(), Value::Object(range));
         Value::Object(all)
@@ -137,9 +137,13 @@ impl Report<'_> {
         }
         let measured = format!("{}, drivers taken in turn", rounds(self.rounds));
         let at = self.rows.iter().find_map(|row| row.first.xdp).map(xdp);
-        let mut ratios = self.comparisons.iter().flat_map(|comparison| &comparison.ratios);
-        let is_disturbed = ratios.any(|ratio| ratio.ratio.most > MAX_SPREAD * ratio.ratio.least);
-        text + &footer(&measured, self.cores, at, self.is_simulated()) + if is_disturbed { DISTURBED } else { "" }
+        let mut ratios =
+            self.comparisons.iter().flat_map(|comparison| &comparison.ratios).map(|ratio| ratio.ratio.rounds);
+        let is_disturbed = ratios.any(|rounds| rounds.most > MAX_SPREAD * rounds.least)
+            || self.rows.iter().any(|row| !row.disturbed(MAX_SPREAD).is_empty());
+        let notes = [(self.rows.iter().any(|row| row.first.traced), TRACED), (is_disturbed, DISTURBED)];
+        let text = text + &footer(&measured, self.cores, at, self.is_simulated());
+        notes.into_iter().filter(|(holds, _)| *holds).fold(text, |text, (_, note)| text + note)
     }
 
     /// The name of raw frames in a sentence.
@@ -160,7 +164,8 @@ impl Report<'_> {
         for comparison in of_bench() {
             let size = if several { format!("{}: ", bytes(comparison.size)) } else { String::new() };
             for ratio in telling(bench, &comparison.ratios) {
-                let _ = writeln!(text, "  {size}{} ({})", sentence(bench, ratio, self.raw()), range(&ratio.ratio));
+                let _ =
+                    writeln!(text, "  {size}{} ({})", sentence(bench, ratio, self.raw()), range(&ratio.ratio.rounds));
             }
             // The ratio of am and udp goes both ways, and needs one line.
             for (over, under, why) in comparison.mismatches.iter().filter(|(over, ..)| *over == Driver::Am) {
@@ -168,7 +173,7 @@ impl Report<'_> {
             }
         }
         for Retained { driver, size, loss, share } in self.retained.iter().filter(|_| bench != Bench::Latency) {
-            let (kept, size, range) = (times(share.median), bytes(*size), range(share));
+            let (kept, size, range) = (times(share.of_all), bytes(*size), range(&share.rounds));
             let _ = writeln!(
                 text,
                 "  {driver} retains {kept} of its rate when {loss} of the frames are lost, at {size} ({range})"
@@ -181,7 +186,7 @@ impl Report<'_> {
 }
 
 fn named(ratios: &[Ratio]) -> Map<String, Value> {
-    ratios.iter().map(|ratio| (ratio.name(), short(ratio.ratio.median))).collect()
+    ratios.iter().map(|ratio| (ratio.name(), short(ratio.ratio.of_all))).collect()
 }
 
 fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
@@ -214,10 +219,18 @@ fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
             ("", "framing", |row| Cell::text(row.first.framing)),
         ],
     };
-    columns.extend::<[Column<Row<'a>>; 6]>([
+    columns.extend::<[Column<Row<'a>>; 8]>([
         // The figure that is compared (p50, bytes or messages a second).
         ("", "by_round", |row| Cell::Json(json!(row.by_round))),
         (">lost", "lost", |row| Cell::Count(row.lost)),
+        ("disturbed", "disturbed", |row| match &row.disturbed(MAX_SPREAD)[..] {
+            [] => Cell::Absent,
+            its => {
+                let numbers: Vec<String> = its.iter().map(usize::to_string).collect();
+                Cell::Both(format!("round {}", numbers.join(", ")), json!(its))
+            }
+        }),
+        ("traced", "traced", |row| Cell::traced(row.first.traced)),
         ("", "batching", |row| Cell::Json(json!(row.first.batching))),
         ("", "bundles", |row| Cell::Json(json!(row.first.batching == Batching::Shared))),
         ("", "loss", |row| row.loss.map_or(Cell::Absent, |loss| Cell::Json(json!(loss.per_cent())))),
@@ -257,6 +270,23 @@ mod tests {
             Report::new(&all, CORES).table()
         };
         assert!(!table(50_000).contains(DISTURBED) && table(70_000).ends_with(DISTURBED), "{}", table(70_000));
+    }
+
+    /// Also of a driver that has no other beside it.
+    #[test]
+    fn a_disturbed_round_and_a_trace_are_marked_in_the_table_and_in_json() {
+        let report = |nanos: [u64; 3], traced| {
+            let of = |(round, nanos)| Measured { traced, ..measured(Bench::Latency, 0, Driver::Am, round, nanos) };
+            let all: Vec<Measured> = nanos.into_iter().enumerate().map(of).collect();
+            let report = Report::new(&all, CORES);
+            (report.table(), report.json().swap_remove(0))
+        };
+        let (text, line) = report([4_000, 157_000_000, 4_100], false);
+        assert!(text.contains("disturbed\n") && text.contains("  round 2\n") && text.ends_with(DISTURBED), "{text}");
+        assert_eq!((&line["disturbed"], line.get("traced")), (&json!([2]), None));
+        let (text, line) = report([4_000, 4_200, 4_100], true);
+        assert!(text.contains("traced\n") && text.contains("  yes\n") && text.ends_with(TRACED), "{text}");
+        assert_eq!((&line["traced"], line.get("disturbed")), (&json!(true), None));
     }
 
     #[test]

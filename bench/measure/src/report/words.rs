@@ -31,7 +31,7 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
         Driver::Row(row) => row.name(),
     };
     let (over, under) = (words(ratio.over), words(ratio.under));
-    let times = times(ratio.ratio.median);
+    let times = times(ratio.ratio.of_all);
     match bench {
         Bench::Latency | Bench::Volley | Bench::LogP => format!("{over} takes {times} times as long as {under}"),
         Bench::Bandwidth | Bench::Bulk => format!("{over} moves {times} times the bytes of {under}"),
@@ -69,7 +69,10 @@ pub fn xdp(at: &str) -> &'static str {
 /// Printed below the tables of a simulated network.
 pub const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
-/// Printed below the tables if a ratio differs between rounds by more than [`MAX_SPREAD`].
+/// Printed below the tables if frames were traced.
+pub const TRACED: &str = "traced: each frame was also written to a file, which costs time that the figures contain\n";
+
+/// Printed below the tables if a figure or a ratio differs between rounds by more than [`MAX_SPREAD`].
 pub(crate) const DISTURBED: &str =
     "the rounds differ by more than a factor of ten: with other load on the machine these figures are worthless\n";
 

@@ -80,6 +80,8 @@ pub struct Curve {
     pub framing: &'static str,
     /// How its messages were handed over.
     pub batching: Batching,
+    /// Whether its frames were also written to a file.
+    pub(crate) traced: bool,
     /// By size; medians over the rounds.
     pub points: Vec<Point>,
     /// The figures of each complete round.
@@ -112,7 +114,7 @@ impl Sweep {
         Sweep { curves, cores, rounds }
     }
 
-    /// The median of the rounds' ratios of two drivers, by a figure from equal sizes with equal batching.
+    /// The ratio of two drivers by a figure from equal sizes with equal batching.
     pub fn ratio(&self, over: Driver, under: Driver, figure: &Figure) -> Option<f64> {
         let curve = |driver| self.curves.iter().find(|curve| curve.driver == driver);
         let (over, under) = (curve(over)?, curve(under)?);
@@ -145,8 +147,8 @@ impl Curve {
         let ends = middle(|model| Some(model.t0)).zip(middle(|model| Some(model.r_inf)));
         let model = ends.map(|(t0, r_inf)| Model { t0, r_inf, n_half });
         let (driver, mode, xdp) = (first.driver, first.mode.clone(), first.xdp);
-        let (framing, batching) = (first.framing, first.batching);
-        Some(Curve { driver, mode, xdp, framing, batching, points, model, rounds })
+        let (framing, batching, traced) = (first.framing, first.batching, first.traced);
+        Some(Curve { driver, mode, xdp, framing, batching, traced, points, model, rounds })
     }
 
     /// The points that a figure comes from.

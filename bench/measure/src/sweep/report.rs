@@ -12,14 +12,14 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Bench;
 use crate::report::columns::{Cell, Column, grid, lines, metric, short, summed, table, tenths};
-use crate::report::words::{footer, rounds, xdp};
+use crate::report::words::{TRACED, footer, rounds, xdp};
 use crate::spread::Spread;
 
 use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
 /// The lines of JSON: one for each size of each curve.
-fn points<'a>() -> [Column<(&'a Curve, &'a Point)>; 13] {
+fn points<'a>() -> [Column<(&'a Curve, &'a Point)>; 14] {
     [
         ("", "via", |(curve, _)| Cell::text(curve.driver.name())),
         ("", "size", |(_, point)| Cell::Size(point.size)),
@@ -34,6 +34,7 @@ fn points<'a>() -> [Column<(&'a Curve, &'a Point)>; 13] {
         ("", "batching", |(curve, _)| Cell::Json(json!(curve.batching))),
         ("", "bundles", |(curve, _)| Cell::Json(json!(curve.batching == Batching::Shared))),
         ("", "xdp", |(curve, _)| Cell::xdp(curve.xdp)),
+        ("", "traced", |(curve, _)| Cell::traced(curve.traced)),
     ]
 }
 
@@ -47,6 +48,7 @@ const FIGURES: &[Column<Curve>] = &[
     (">n1/2", "", Curve::n_half),
     (">t0 * r_inf", "", |curve| curve.figure(|model| Cell::Bytes(model.product()))),
     (">lost", "", |curve| Cell::Count(curve.lost())),
+    ("traced", "", |curve| Cell::traced(curve.traced)),
 ];
 
 impl Sweep {
@@ -106,7 +108,8 @@ impl Sweep {
             }
         }
         text.push('\n');
-        text + &self.footer("drivers")
+        let is_traced = self.curves.iter().any(|curve| curve.traced);
+        text + &self.footer("drivers") + if is_traced { TRACED } else { "" }
     }
 
     /// The plot, with this title.

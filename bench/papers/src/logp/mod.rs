@@ -178,7 +178,7 @@ impl Row<'_> {
         self.spread(parameter).map_or(0.0, |spread| spread.median)
     }
 
-    /// The median of the rounds' ratios of this row to another.
+    /// The ratio of this row to another.
     fn ratio(&self, under: &Row<'_>, parameter: Parameter) -> Option<f64> {
         Spread::of_ratios(&self.by_round(parameter), &under.by_round(parameter)).map(|ratio| ratio.median)
     }

@@ -139,7 +139,7 @@ impl Table2 {
         self.of(bench, driver).map(|one| (one.round, one.figure())).collect()
     }
 
-    /// The rounds' ratios of two rows' figures.
+    /// The ratio of two rows' figures.
     fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Option<Spread> {
         Spread::of_ratios(&self.by_round(bench, over), &self.by_round(bench, under))
     }

@@ -30,7 +30,7 @@ fn systemd_finds_no_fault_in_the_unit() {
     let place = Place::new();
     let amd = place.path("amd");
     let unit = place.path("amd@eth1.service");
-    std::fs::write(&unit, UNIT.replace("/usr/bin/amd ", &format!("{} ", amd.display()))).unwrap();
+    std::fs::write(&unit, UNIT.replace("/usr/local/bin/amd ", &format!("{} ", amd.display()))).unwrap();
     let said = analyze(&["verify", unit.to_str().unwrap()]);
     let faults: Vec<_> = said.lines().filter(|line| line.contains("amd@")).collect();
     assert_eq!(faults, [""; 0]);
@@ -38,6 +38,44 @@ fn systemd_finds_no_fault_in_the_unit() {
     std::fs::write(&unit, UNIT.replace("NoNewPrivileges=", "NoSuchKey=")).unwrap();
     let output = Command::new("systemd-analyze").arg("verify").arg(&unit).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("NoSuchKey"), "{output:?}");
+}
+
+/// The page that says how to install and use the daemon.
+const PAGE: &str = include_str!("../../../../docs/amd.md");
+
+/// The word behind each place of `before` on the page.
+fn words_behind(before: &str) -> BTreeSet<&'static str> {
+    let rests = PAGE.match_indices(before).map(|(at, _)| &PAGE[at + before.len()..]);
+    rests.filter_map(|rest| rest.split([' ', '\n', '`']).next()).filter(|word| word.starts_with('/')).collect()
+}
+
+#[test]
+fn the_page_and_the_unit_name_the_same_paths_user_and_group() {
+    let of_eth1 = |key: &str| setting(key).replace("%I", "eth1");
+    let start = of_eth1("ExecStart=");
+    let words: Vec<_> = start.split(' ').collect();
+    let behind = |key: &str| words[words.iter().position(|word| *word == key).unwrap() + 1];
+    let (program, socket) = (words[0].strip_suffix("/amd").unwrap(), behind("--socket"));
+    assert!(
+        PAGE.contains(&format!("sudo install target/release/amd target/release/am-bench {program}\n")),
+        "{program}"
+    );
+    assert_eq!(words_behind("amd:"), [socket].into(), "the socket that programs name");
+    assert_eq!(words_behind("--socket "), [socket].into(), "the socket of amd's commands");
+    assert_eq!(format!("/run/{}/amd.sock", of_eth1("RuntimeDirectory=")), socket);
+    let (user, group) = (setting("User="), setting("Group="));
+    assert_eq!((user, group), (behind("--group"), behind("--group")), "`useradd --user-group` makes both");
+    let line = |start: &str| PAGE.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start}"));
+    assert!(line("sudo useradd --system --user-group ").ends_with(&format!(" {user}")));
+    assert!(line("sudo usermod -aG ").starts_with(&format!("sudo usermod -aG {group} $USER")));
+    assert!(line("sudo amd run ").contains(&format!("amd run {} --socket {socket} --group {group} ", words[2])));
+    let environment = of_eth1("EnvironmentFile=-");
+    assert!(line("echo 'AMD_ARGUMENTS=").ends_with(&format!(" {environment}")), "{environment}");
+    assert!(words.last() == Some(&"$AMD_ARGUMENTS") && UNIT.contains("AMD_ARGUMENTS=--config /etc/amd/eth1.toml\n"));
+    // An interface's name has another form in the name of a device's unit, if it contains a `-`.
+    let escaped: Vec<_> = UNIT.lines().filter(|line| line.contains("%i")).collect();
+    let device = "sys-subsystem-net-devices-%i.device";
+    assert_eq!(escaped, [format!("BindsTo={device}"), format!("After={device}")]);
 }
 
 /// Frames that fit into the limit of locked memory of any process, which root of this machine may not be able to lift as the unit does.
