@@ -185,8 +185,9 @@ fn check(what: &str, frame: fn(u64) -> Vec<u8>, burst: u64, interval: u64) {
     println!("  {flows} flows beside it, the slowest took {slowest:?}; over at the node {over:?} after the flood");
     assert!(saw <= most, "{what}: the node saw {saw} control frames, more than {most}");
     let dropped = count("xdp_drop_senseless_control") + count("xdp_drop_control_over_limit");
-    // On a busy machine the flood is slower, and part of it is lost before the gate.
-    assert!(dropped > 0 || sent <= most, "{what}: the gate dropped none of {sent}");
+    // On a busy machine most of the flood is lost before the gate, which then need not drop any.
+    let passed = count("xdp_redirected");
+    assert!(dropped > 0 || passed <= most, "{what}: the gate passed {passed}, and dropped none");
     assert_eq!(open, 0, "{what}: these flows were closed");
     assert!(slowest < Duration::from_secs(10), "{what}: {slowest:?}");
 }
