@@ -295,7 +295,8 @@ fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
     let directory = std::env::temp_dir().join(format!("am-bench-test-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let program = directory.join("am-bench");
-    fs::copy(am_bench().get_program(), &program).unwrap();
+    // By another process: a child of another thread must not have it open to write.
+    assert!(std::process::Command::new("cp").arg(am_bench().get_program()).arg(&program).status().unwrap().success());
     for path in [&directory, &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }

@@ -1,5 +1,6 @@
 //! The examples as programs of their own.
 
+use std::path::Path;
 use std::process::{Child, Command};
 use std::{env, process};
 
@@ -26,4 +27,11 @@ impl Drop for Running {
 pub fn local(host: u8) -> String {
     let [low, high] = (process::id() as u16).to_be_bytes();
     format!("127.{high}.{low}.{host}:7000")
+}
+
+/// Copy a program to a place where other users may run it. Another process copies it: as long as this one had it open to write, a child
+/// that another thread starts would have it open, too, and the kernel would not run it.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status();
+    assert!(copied.expect("cp").success(), "no copy of {}", from.as_ref().display());
 }

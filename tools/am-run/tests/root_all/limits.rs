@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use am_testing::example::copy_program;
+
 use crate::job::{Job, until};
 
 /// A user of this test alone: the limit holds for all processes of a user together.
@@ -22,7 +24,7 @@ fn a_job_at_the_limit_of_processes_ends_as_a_whole() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     let am_run = directory.path().join("am-run");
-    std::fs::copy(env!("CARGO_BIN_EXE_am-run"), &am_run).expect("a copy");
+    copy_program(env!("CARGO_BIN_EXE_am-run"), &am_run);
     // With few the launcher has no thread, with more the agent has none, or no process.
     for limit in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 20, 60] {
         let mut command = Command::new("prlimit");

@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 use crate::common::until;
 use crate::users::{Place, Process, ROLE, test_of};
 
-const OWNER: u32 = 20_031;
-const GROUP: u32 = 20_032;
+const OWNER: u32 = 20_041;
+const GROUP: u32 = 20_042;
 
 /// How often the daemon starts while the owner of the folder tries.
 const STARTS: usize = 100;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use am_api::{HandlerId, Node, Request};
 use am_netns::{Host, VethOptions, veth};
+use am_testing::example::copy_program;
 
 use crate::common::{list, port, until};
 
@@ -33,7 +34,7 @@ impl Place {
         for (from, to) in
             [(PathBuf::from(env!("CARGO_BIN_EXE_amd")), "amd"), (std::env::current_exe().unwrap(), "test")]
         {
-            std::fs::copy(from, place.path(to)).unwrap();
+            copy_program(from, place.path(to));
         }
         place
     }
