@@ -97,7 +97,7 @@ fn a_folder_of_another_user_is_used_and_mentioned() {
     };
     assert_eq!(start(&folder), "");
     std::os::unix::fs::chown(&folder, Some(OWNER), None).unwrap();
-    assert!(start(&folder).contains("user 20031"));
+    assert!(start(&folder).contains(&format!("user {OWNER}")));
     std::os::unix::fs::chown(&folder, Some(0), None).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(start(&folder).contains("not sticky"));
