@@ -10,9 +10,6 @@ use am_transport::Transport;
 use am_wire::Address;
 use am_wire::bulk::{LENT_BYTES, Notice, NoticeKind, Segment};
 
-/// A transfer with less than this left travels in frames, which cost less than reading another process's memory.
-pub(super) const MIN_LENT: u64 = 16 << 10;
-
 /// How much of a turn's budget a receiver spends on one copy of [`LENT_BYTES`].
 pub(super) const TURNS_SHARE: usize = 16;
 

@@ -103,10 +103,10 @@ impl TransferIo<'_> {
         (0..most).take_while(|_| !outgoing.awaits_peer() && send(outgoing)).count()
     }
 
-    /// Whether the peer of this connection, as this side reads its memory, can probably read that of this side.
+    /// Whether the transfer's bytes are lent. If this side can read the peer's memory, the peer can probably read that of this side.
     fn can_lend(&mut self, outgoing: &OutgoingTransfer, flow: FlowId) -> bool {
-        let to = if outgoing.has_to_lend() { self.core().address(flow) } else { None };
-        to.is_some_and(|to| self.transport.read_memory(to, 0, &mut []))
+        let left = outgoing.completion.length - outgoing.at;
+        outgoing.lease.is_some() || self.core().address(flow).is_some_and(|to| self.transport.prefers_reading(to, left))
     }
 
     /// Let the peer copy the next bytes from this process's memory.

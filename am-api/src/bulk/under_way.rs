@@ -10,7 +10,7 @@ use am_wire::long::EAGER;
 use am_wire::{Buffer, Class, WORD_BYTES};
 
 use super::extent::{Extent, Key};
-use super::lent::{Lease, MIN_LENT};
+use super::lent::Lease;
 use super::messages::PAYLOAD_AT;
 use super::regions::Memory;
 use super::{Completion, TransferKind};
@@ -161,9 +161,9 @@ impl OutgoingTransfer {
         }
     }
 
-    /// Whether enough is left to lend it.
+    /// Whether there are bytes to lend.
     pub(super) fn has_to_lend(&self) -> bool {
-        !self.is_cancelled && self.again.is_empty() && self.completion.length - self.at >= MIN_LENT
+        !self.is_cancelled && self.again.is_empty() && self.at < self.completion.length
     }
 
     /// The lease on its bytes. `None` if their owner has shortened them.

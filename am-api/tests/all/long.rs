@@ -277,7 +277,7 @@ fn a_peer_that_leaves_in_the_middle() {
 /// Over shared memory the receiver copies what is long from the sender's memory.
 #[test]
 fn long_data_is_copied_once_over_shared_memory() {
-    let name = format!("shm:once-{}", std::process::id());
+    let name = format!("shm:once-{},lend=16384", std::process::id());
     let open = |node: &str| {
         let node = plain(node).open(&name).expect("a segment");
         let endpoint = node.endpoint("main").expect("an endpoint");

@@ -387,6 +387,13 @@ impl Transport for Multipath {
         links.any(|(path, link)| path.inner.read_memory(link, at, into))
     }
 
+    fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
+        let Some(peer) = self.joint.peers.index(of) else { return false };
+        let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
+        let mut links = links.filter_map(|(path, link)| Some((path, link.address?)));
+        links.any(|(path, link)| path.inner.prefers_reading(link, bytes))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("paths_changed", self.count.changed);
         each("paths_suspected", self.count.losses_reported);

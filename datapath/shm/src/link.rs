@@ -26,6 +26,8 @@ pub struct Shm {
     pub(crate) waker: Waker,
     /// The other members, by number. This member's own entry is not used.
     pub(crate) peers: Box<[Peer]>,
+    /// From this many bytes on, long data is read from the sender's memory.
+    pub(crate) lend_from: u64,
     /// The numbers of the other members, and of those that have left but whose lanes have unread frames.
     pub(crate) present: Vec<usize>,
     /// Addresses of nodes behind other members, each with the number and generation of that member. Learned from control frames.

@@ -24,6 +24,9 @@ pub struct ShmOptions {
     pub frame: Option<usize>,
     /// The most processes at a time. `None`: the segment's value, or a default for a new one.
     pub members: Option<usize>,
+    /// Messages and transfers of at least this many bytes are copied once, from the sender's memory, if the system lets this process read
+    /// it. `None`: 2 MiB where all processors share a cache, otherwise 32 KiB.
+    pub lend_from: Option<u64>,
     /// Frames in this process's pool.
     pub frames: usize,
     /// The network's EtherTypes.
@@ -61,13 +64,14 @@ impl ShmOptions {
             owner: None,
             frame: None,
             members: None,
+            lend_from: None,
             frames: 4096,
             ethertype: EtherType::DEFAULT,
         }
     }
 
     /// Read the settings from a transport's name: `shm:NAME`, `shm:room1,frame=32768,members=4`. The settings are
-    /// `dir=`, `mode=` (octal), `owner=`, `frame=`, `members=`, `frames=`.
+    /// `dir=`, `mode=` (octal), `owner=`, `frame=`, `members=`, `lend=`, `frames=`.
     ///
     /// ```
     /// let options = am_shm::ShmOptions::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
@@ -94,8 +98,9 @@ impl ShmOptions {
                     .ok_or("the number of a user goes here, as in `owner=1000`"),
                 "frame" => number.map(|number| options.frame = Some(number)),
                 "members" => number.map(|number| options.members = Some(number)),
+                "lend" => number.map(|number| options.lend_from = Some(number as u64)),
                 "frames" => number.map(|number| options.frames = number),
-                _ => Err("the settings are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
+                _ => Err("the settings are `dir=`, `mode=`, `owner=`, `frame=`, `members=`, `lend=` and `frames=`"),
             };
             set.map_err(|hint| name.bad_setting(key, value, hint))?;
         }

@@ -13,7 +13,7 @@ use crate::join::Membership;
 use crate::link::{Counters, Shm};
 use crate::peer::{Peer, STALL_TIMEOUT, address};
 use crate::waker::Waker;
-use crate::{ShmOpenError, ShmOptions, map};
+use crate::{ShmOpenError, ShmOptions, map, process};
 
 /// Join a link, or create it.
 ///
@@ -46,6 +46,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         waker,
         peers: (0..numbers).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
+        lend_from: options.lend_from.unwrap_or_else(process::lend_from),
         present: Vec::with_capacity(numbers),
         added_addresses: BTreeMap::new(),
         first_lane: 0,
@@ -114,6 +115,10 @@ impl Transport for Shm {
         let Shm { peers, membership, .. } = self;
         let found = peers.iter_mut().find(|peer| peer.has_address(of));
         found.is_some_and(|peer| peer.read_memory(membership, at, into))
+    }
+
+    fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
+        bytes >= self.lend_from && self.read_memory(of, 0, &mut [])
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -307,6 +307,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.read_memory(of, at, into)
     }
 
+    fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
+        self.inner.prefers_reading(of, bytes)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("faulty_dropped", self.count.dropped);

@@ -1,4 +1,4 @@
-//! **The interface between the protocol and the devices**: a trait of nine calls, for a NIC or another carrier of frames. The
+//! **The interface between the protocol and the devices**: a trait of ten calls, for a NIC or another carrier of frames. The
 //! protocol does not know what carries its frames, and a transport does not know what they mean.
 //!
 //! ```text
@@ -155,8 +155,13 @@ pub trait Transport {
     }
 
     /// Copy bytes from the memory of the process at this link address, where they start at address `at`. Returns whether `into` was
-    /// filled. With an empty `into`: whether this process can read that process's memory at all.
+    /// filled.
     fn read_memory(&mut self, _of: Address, _at: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Whether this process can read that process's memory, and that is cheaper than frames for this many bytes.
+    fn prefers_reading(&mut self, _of: Address, _bytes: u64) -> bool {
         false
     }
 
@@ -241,6 +246,10 @@ macro_rules! forward {
 
         fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
             (**self).read_memory(of, at, into)
+        }
+
+        fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
+            (**self).prefers_reading(of, bytes)
         }
 
         fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

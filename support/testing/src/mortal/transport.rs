@@ -102,6 +102,10 @@ impl Transport for Mortal {
         self.inner.as_mut().is_some_and(|inner| inner.read_memory(of, at, into))
     }
 
+    fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
+        self.inner.as_mut().is_some_and(|inner| inner.prefers_reading(of, bytes))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         if let Some(inner) = &self.inner {
             inner.counters(each);
