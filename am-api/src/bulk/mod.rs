@@ -159,10 +159,6 @@ pub const MAX_TRANSFERS: usize = 1024;
 /// The most transfers of this node at once, in each direction.
 pub const MAX_OWN_TRANSFERS: usize = 16_384;
 
-/// Bytes of long messages of a connection that may be lent, and not copied yet, before another message begins. The receiver then
-/// copies into few buffers, which stay in its cache.
-const MOST_LENT: u64 = 1 << 20;
-
 /// The most refused transfers that this node remembers, because their segments may be in flight.
 const MAX_REFUSED: usize = 64;
 
@@ -386,7 +382,7 @@ impl Bulk {
     }
 
     /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it
-    /// would wait at the receiver with the credit that they need. Behind much that is lent it waits, too.
+    /// would wait at the receiver with the credit that they need. Behind one that is lent it waits until a handler has got that.
     #[inline]
     pub(crate) fn may_follow(&self, flow: FlowId) -> bool {
         self.outgoing.is_empty() || self.has_left(flow)
@@ -394,15 +390,8 @@ impl Bulk {
 
     #[cold]
     fn has_left(&self, flow: FlowId) -> bool {
-        let its = |outgoing: &&under_way::OutgoingTransfer| outgoing.completion.flow == flow && outgoing.is_message();
-        let mut lent = 0;
-        for outgoing in self.outgoing.iter().filter(its) {
-            lent += if outgoing.lease.is_some() { outgoing.completion.length } else { 0 };
-            if !outgoing.is_sent || lent >= MOST_LENT {
-                return false;
-            }
-        }
-        true
+        let mut its = self.outgoing.iter().filter(|outgoing| outgoing.completion.flow == flow && outgoing.is_message());
+        its.all(|outgoing| outgoing.is_sent && outgoing.lease.is_none())
     }
 
     /// Whether a message waits for memory, which no frame announces.
