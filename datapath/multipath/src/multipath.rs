@@ -242,6 +242,15 @@ impl JointState {
     }
 }
 
+impl Multipath {
+    /// The paths on which the peer at this address is known, each with the peer's address there.
+    fn links(&mut self, to: Address) -> impl Iterator<Item = (&mut TransportPath, Address)> {
+        let peer = self.joint.peers.index(to).map(|peer| &self.joint.peers.all[peer]);
+        let paths = peer.into_iter().flat_map(|peer| &peer.paths);
+        self.paths.iter_mut().zip(paths).filter_map(|(path, link)| Some((path, link.address?)))
+    }
+}
+
 /// The paths that can be used now.
 #[inline]
 fn usable(paths: &[TransportPath]) -> UsablePaths {
@@ -310,20 +319,13 @@ impl Transport for Multipath {
                 self.paths.iter_mut().try_for_each(|path| path.inner.control(command))
             }
             Command::AskAlive(to) => {
-                let Some(peer) = self.joint.peers.index(to) else { return Ok(()) };
-                let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
-                let mut links = links.filter_map(|(path, link)| Some((path, link.address?)));
-                links.try_for_each(|(path, link)| path.inner.control(Command::AskAlive(link)))
+                self.links(to).try_for_each(|(path, link)| path.inner.control(Command::AskAlive(link)))
             }
             // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
-            Command::RejectTemplate { flow, template } => {
-                let Some(peer) = self.joint.peers.index(template.to()) else { return Ok(()) };
-                let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
-                links.filter_map(|(path, link)| Some((path, link.address?))).try_for_each(|(path, link)| {
-                    let template = &template.readdressed(link, path.inner.caps().address);
-                    path.inner.control(Command::RejectTemplate { flow, template })
-                })
-            }
+            Command::RejectTemplate { flow, template } => self.links(template.to()).try_for_each(|(path, link)| {
+                let template = &template.readdressed(link, path.inner.caps().address);
+                path.inner.control(Command::RejectTemplate { flow, template })
+            }),
             // The paths rewrite addresses to their own, and a peer knows one of them on each path.
             Command::AddAddress(address) => {
                 let why =
@@ -381,17 +383,11 @@ impl Transport for Multipath {
     }
 
     fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
-        let Some(peer) = self.joint.peers.index(of) else { return false };
-        let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
-        let mut links = links.filter_map(|(path, link)| Some((path, link.address?)));
-        links.any(|(path, link)| path.inner.read_memory(link, at, into))
+        self.links(of).any(|(path, link)| path.inner.read_memory(link, at, into))
     }
 
     fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
-        let Some(peer) = self.joint.peers.index(of) else { return false };
-        let links = self.paths.iter_mut().zip(&self.joint.peers.all[peer].paths);
-        let mut links = links.filter_map(|(path, link)| Some((path, link.address?)));
-        links.any(|(path, link)| path.inner.prefers_reading(link, bytes))
+        self.links(of).any(|(path, link)| path.inner.prefers_reading(link, bytes))
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
