@@ -6,9 +6,9 @@
 //!
 //! A link that other users may join has no secrets. One of them could name a process of this user, and would get its memory.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::IoSliceMut;
+use std::path::Path;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -22,16 +22,16 @@ const LEND_FROM_WITHOUT_CACHE: u64 = 32 << 10;
 
 /// From how many bytes on reading is cheaper than the lanes on this machine.
 pub(crate) fn lend_from() -> u64 {
-    let mut largest = BTreeSet::new();
-    for processor in fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten() {
-        let caches = fs::read_dir(processor.path().join("cache")).into_iter().flatten().flatten();
-        let shared = |cache: fs::DirEntry| {
-            let read = |name: &str| fs::read_to_string(cache.path().join(name)).ok();
-            Some((read("level")?, read("shared_cpu_list")?))
-        };
-        largest.extend(caches.filter_map(shared).max());
-    }
-    if largest.len() == 1 { LEND_FROM } else { LEND_FROM_WITHOUT_CACHE }
+    let processors = Path::new("/sys/devices/system/cpu");
+    let caches = fs::read_dir(processors.join("cpu0/cache")).into_iter().flatten().flatten();
+    let shared = |cache: fs::DirEntry| {
+        let read = |name: &str| fs::read_to_string(cache.path().join(name)).ok();
+        Some((read("level")?, read("shared_cpu_list")?))
+    };
+    // Those that share the largest cache of the first processor.
+    let sharing = caches.filter_map(shared).max().map(|(_, sharing)| sharing);
+    let are_all = sharing.is_some() && sharing == fs::read_to_string(processors.join("online")).ok();
+    if are_all { LEND_FROM } else { LEND_FROM_WITHOUT_CACHE }
 }
 
 /// A process, and how to recognize its memory.
