@@ -333,10 +333,7 @@ impl<S> Handlers<S> {
     /// Deposit received segments, then report the transfers that ended.
     #[cold]
     fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let mut node = endpoint.node.borrow_mut();
-        let NodeState { bulk, engine, transport, .. } = &mut *node;
-        let mut handled = bulk.take_in(engine.core_mut(), &mut ***transport, endpoint.id, BUDGET);
-        drop(node);
+        let mut handled = endpoint.node.borrow_mut().take_in(endpoint.id, BUDGET);
         // The `Drop` of memory that a program lent to a transfer may call the node, so drop it while the node is not borrowed.
         let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
         while let Some(lent) = next_lent() {

@@ -529,6 +529,12 @@ impl NodeState {
         self.core().poll_request(endpoint)
     }
 
+    /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
+    pub(crate) fn take_in(&mut self, endpoint: EndpointId, most: usize) -> usize {
+        let NodeState { bulk, engine, transport, .. } = self;
+        bulk.take_in(engine.core_mut(), &mut ***transport, endpoint, most)
+    }
+
     /// The head of a long message was taken from the core.
     #[cold]
     #[inline(never)]

@@ -284,8 +284,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(scope);
         if self.mask.contains(Events::CAN_SEND) && node.bulk.has_message_of(self.id) && node.engine.core().has_bulk() {
-            let NodeState { bulk, engine, transport, .. } = &mut *node;
-            bulk.take_in(engine.core_mut(), &mut ***transport, self.id, BUDGET);
+            node.take_in(self.id, BUDGET);
         }
         Turn { received, sent: node.exhale() }
     }

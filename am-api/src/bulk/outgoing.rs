@@ -112,12 +112,10 @@ impl TransferIo<'_> {
     /// Let the peer copy the next bytes from this process's memory.
     fn lend(&mut self, outgoing: &mut OutgoingTransfer) -> bool {
         let Completion { flow, region, transfer, offset: start, length: total, .. } = outgoing.completion;
-        let Some(frame) = self.engine.pool().take() else { return false };
         let at = outgoing.at;
         let Some(lease) = outgoing.lease() else { return false };
         let notice = lease.lend(&Segment { region, transfer, start, total, at });
-        let write = |place: &mut [u8]| place.copy_from_slice(&notice.to_bytes());
-        if self.core().send(flow, Kind::Get, 0, 0, frame, Notice::BYTES, write).is_err() {
+        if !self.send_notice(flow, &notice) {
             return false;
         }
         self.engine.send_early(self.transport);
