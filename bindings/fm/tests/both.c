@@ -1,16 +1,8 @@
 /* A program that is C and C++: two nodes on a wire in memory, and each kind of call. */
-#include <fm.h>
+#include "common.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s: %s\n", __FILE__, __LINE__, #condition, FM_error());                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* A conversion in both languages. */
 #ifdef __cplusplus

@@ -1,17 +1,10 @@
 /* A program that is C and C++: what AM2_DEST takes for an address and what for an offset, tags, handlers, and each kind of call. */
+#include "expect.h"
 #include <am_spmd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) EXPECT((call) == AM_OK)
 #define SHOW(dest) show(#dest, AM2_DEST(dest))
 
 enum { TAG = 7, SHORT = 1, MEDIUM, LONG, GOT, ANSWER, ANSWER_LONG, PLACE = 8 };

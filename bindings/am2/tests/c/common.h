@@ -1,21 +1,11 @@
 /* What the test programs share: two processes that learn each other's names through their standard output and input. */
+#include "expect.h"
 #include <am.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAG 1998
-
-/* Fail unless this holds. */
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define IS(call, code) EXPECT((call) == (code))
-#define OK(call) IS(call, AM_OK)
 
 static eb_t bundle;
 static ep_t ep;
