@@ -1,4 +1,4 @@
-//! One message for many subscribers: all in order, the latest, a gap that is seen, and nobody held up.
+//! One message for many subscribers: all in order, the latest, a gap that is seen. A slow subscriber delays no other.
 
 use std::time::{Duration, Instant};
 
@@ -287,7 +287,7 @@ fn one_buffer_of_any_length_reaches_all() {
     );
 }
 
-/// Wrong numbers harm only who sends them, and strangers publish nothing.
+/// A subscriber that sends wrong numbers harms only itself. A node that is no publisher publishes nothing.
 #[test]
 fn made_up_words_are_not_believed() {
     let on = "sim:9008";
