@@ -332,6 +332,9 @@ impl LongMessages {
         if !is_greedy || self.want_memory.is_empty() {
             self.arriving[at].buffer = self.memory.take(bytes);
         }
+        if self.arriving[at].buffer.is_some() {
+            self.want_memory.retain(|waiting| *waiting != (flow, id));
+        }
         self.arriving[at].buffer.is_some()
     }
 
@@ -426,7 +429,8 @@ impl LongMessages {
             self.counters.malformed += 1;
             return true;
         }
-        if arriving.buffer.is_none() && !self.give_memory(at) {
+        // One with a head that has no memory waits for it: what the head brought is copied first.
+        if arriving.buffer.is_none() && (arriving.head.is_some() || !self.give_memory(at)) {
             // The next attempt begins once there is memory.
             self.arriving[at].attempt += 1;
             self.want(at);

@@ -1,5 +1,7 @@
 //! A peer that says anything: what it can reach, and what it cannot.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use am_transport::loopback;
@@ -7,7 +9,7 @@ use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::long::{Head, MESSAGE};
 use am_wire::{Framing, HEAD_WORDS, Kind};
 
-use super::{ANSWER, Rights, TransferError, TransferKind};
+use super::{ANSWER, PAYLOAD_AT, Rights, TransferError, TransferKind, buffer_length};
 use crate::{Connection, Endpoint, HandlerId, Node, TransferId};
 
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
@@ -21,8 +23,14 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
+        Pair::with_memory(4 << 20)
+    }
+
+    /// Long messages may take this much memory at each side.
+    fn with_memory(bytes: usize) -> Pair {
         let open = |name: &str, plug: loopback::Plug| {
-            let node = Node::builder(name).framing(Framing::Plain).open_on(Box::new(plug.open().unwrap())).unwrap();
+            let builder = Node::builder(name).framing(Framing::Plain).message_memory(bytes);
+            let node = builder.open_on(Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<News>("main").unwrap();
             endpoint.on_transfer(|news, completion| news.push((completion.kind, completion.id, completion.result)));
             endpoint
@@ -247,7 +255,11 @@ fn head(id: u32, total: u32, words: u8, begun: usize) -> Vec<u8> {
 }
 
 fn segment(id: u32, total: u64, at: u64, length: usize) -> Vec<u8> {
-    let mut body = Segment { region: MESSAGE, transfer: id, start: 0, total, at }.to_bytes().to_vec();
+    segment_of_attempt(0, id, total, at, length)
+}
+
+fn segment_of_attempt(attempt: u64, id: u32, total: u64, at: u64, length: usize) -> Vec<u8> {
+    let mut body = Segment { region: MESSAGE, transfer: id, start: attempt, total, at }.to_bytes().to_vec();
     body.resize(Segment::BYTES + length, 2);
     body
 }
@@ -318,4 +330,35 @@ fn segments_that_no_node_sends_are_counted() {
     pair.forge(Kind::Put, &segment(2, (1 << 20) + 1, 0, 100));
     (0..100).for_each(|_| pair.poll());
     assert_eq!(pair.beta.node.borrow().bulk.long.counters.malformed, 2);
+}
+
+/// A segment comes after its message has begun to wait for memory, and when there is memory again.
+#[test]
+fn a_message_that_waits_for_memory_gets_it_once() {
+    const TOTAL: usize = 50_000;
+    let mut pair = Pair::with_memory(2 * buffer_length(PAYLOAD_AT + TOTAL));
+    let kept = Rc::new(RefCell::new(vec![]));
+    let keeping = Rc::clone(&kept);
+    pair.beta.on_request(HandlerId(0), move |_, request| keeping.borrow_mut().push(request.message.keep()));
+    for _ in 0..2 {
+        while pair.alpha.try_request(pair.to, HandlerId(0), &[1, 2], &[3; TOTAL]).is_err() {
+            pair.poll();
+        }
+    }
+    while kept.borrow().len() < 2 {
+        pair.poll();
+    }
+    pair.forge_message(Kind::Request, HEAD_WORDS as u8, &head(9, TOTAL as u32, 2, 1000));
+    (0..200).for_each(|_| pair.poll());
+    assert_eq!(pair.beta.node.borrow().bulk.long.counters.waited, 1);
+    kept.borrow_mut().clear();
+    for attempt in 0..2 {
+        for at in (1000..TOTAL).step_by(1000) {
+            pair.forge(Kind::Put, &segment_of_attempt(attempt, 9, TOTAL as u64, at as u64, 1000));
+            pair.poll();
+        }
+        (0..10).for_each(|_| pair.poll());
+    }
+    let sent = [[1; 1000].as_slice(), &[2; TOTAL - 1000]].concat();
+    assert_eq!(kept.borrow().iter().map(|kept| kept.to_vec()).collect::<Vec<_>>(), [sent]);
 }
