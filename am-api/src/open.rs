@@ -236,8 +236,8 @@ impl Builder {
         self
     }
 
-    /// Messages on their way, of all connections together: 2048 without this,
-    /// or what the transport has left.
+    /// Messages on their way, of all connections together: 2048 without this, or what the transport has left, and at least 3:
+    /// one each for a request, a reply and a part of a transfer.
     pub fn send_frames(mut self, frames: usize) -> Self {
         self.send_frames = Some(frames);
         self
@@ -379,7 +379,7 @@ impl Builder {
             if asked == Some(0) {
                 return Err(OpenError::ZeroSetting(name));
             }
-            needed = needed.saturating_add((*frames).max(2));
+            needed = needed.saturating_add((*frames).max(3));
         }
         if needed > free {
             return Err(OpenError::PoolTooSmall { transport: caps.name.clone(), free, needed });

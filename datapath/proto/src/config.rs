@@ -46,7 +46,7 @@ pub struct Config {
     /// Frames for messages that wait to be extracted, all flows together; at least 2. Credits are granted out of these.
     /// With very many flows the credits exceed them, and the receiver rejects what finds no room.
     pub receive_frames: usize,
-    /// The most unacknowledged messages, all flows together; at least 2.
+    /// The most unacknowledged messages, all flows together; at least 3.
     pub send_frames: usize,
     /// The most credits of a flow and class, at most [`crate::WINDOW`].
     pub window: u16,

@@ -24,7 +24,7 @@ use crate::rate_limit::RateLimit;
 use crate::rtt::Timing;
 use crate::senders::Senders;
 use crate::signs_of_life::NotPolling;
-use crate::slots::{SlotIndex, Slots};
+use crate::slots::{LEAST_SLOTS, SlotIndex, Slots};
 use crate::time::{Time, TimerKind, TimerState, Timers};
 use crate::unknown_flows::UnknownFlows;
 use crate::{EndpointId, FlowId, WINDOW};
@@ -182,6 +182,7 @@ impl<B: Buffer> Core<B> {
     /// A node that has just started. Its first output is a beacon.
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
+        config.send_frames = config.send_frames.max(LEAST_SLOTS);
         let (start, frames) = (first_flow(&config), config.send_frames);
         Core {
             flows: Flows::new(if mutants::is_active(Mutant::OtherIncarnation) { 0 } else { start }),

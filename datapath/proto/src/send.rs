@@ -5,7 +5,7 @@ use am_wire::{Buffer, Class, Kind, Seq, frame};
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
-use crate::slots::Slots;
+use crate::slots::{FOR_SEGMENTS, Slots};
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent or kept.
@@ -134,7 +134,7 @@ impl<B: Buffer> Core<B> {
     /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free.len() <= self.receiving.replies_owed + self.slots.for_segments {
+        if self.slots.free.len() <= self.receiving.replies_owed + FOR_SEGMENTS {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
@@ -178,7 +178,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many more requests could be sent, if credit allows.
     pub fn free_slots(&self) -> usize {
-        self.slots.free.len().saturating_sub(self.receiving.replies_owed + self.slots.for_segments)
+        self.slots.free.len().saturating_sub(self.receiving.replies_owed + FOR_SEGMENTS)
     }
 
     /// Getter: how many messages of a flow and class are in the reorder buffer.
@@ -237,9 +237,9 @@ impl FlowRecord {
             }
         }
         // One slot always stays free for a reply. Otherwise two nodes full of each other's requests would wait for each
-        // other for ever. Another one stays free for segments: a peer may keep all other messages waiting for them.
-        let is_segment = matches!(kind, Kind::Put | Kind::Get) && slots.for_segments > 0;
-        let kept_free = if is_segment { replies_owed } else { replies_owed.max(1) + slots.for_segments };
+        // other for ever. Others stay free for segments.
+        let is_segment = matches!(kind, Kind::Put | Kind::Get);
+        let kept_free = if is_segment { replies_owed } else { replies_owed.max(1) + FOR_SEGMENTS };
         if slots.free.len() <= kept_free { Err(SendError::Full(slots.slots.len())) } else { Ok(()) }
     }
 }

@@ -16,6 +16,12 @@ pub(crate) type SlotIndex = u32;
 
 pub(crate) const NO_SLOT: SlotIndex = SlotIndex::MAX;
 
+/// Slots that only segments and notices of transfers may use: a peer may keep all other messages waiting for them.
+pub(crate) const FOR_SEGMENTS: usize = 1;
+
+/// The least slots of a node: one each for a request, a reply and a segment.
+pub(crate) const LEAST_SLOTS: usize = 2 + FOR_SEGMENTS;
+
 /// Whether a slot in the ready queue is skipped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
@@ -100,8 +106,6 @@ pub(crate) struct Slots<B> {
     pub(crate) free: Vec<SlotIndex>,
     /// Messages to send now, from any flow.
     pub(crate) ready: VecDeque<SlotIndex>,
-    /// Slots that only segments and notices of transfers may use.
-    pub(crate) for_segments: usize,
 }
 
 impl<B> Slots<B> {
@@ -129,8 +133,6 @@ impl<B> Slots<B> {
             slots: (0..count).map(|_| empty()).collect(),
             free: (0..count as SlotIndex).rev().collect(),
             ready: VecDeque::with_capacity(count),
-            // With two slots there is one for a request and one for a reply.
-            for_segments: usize::from(count > 2),
         }
     }
 
