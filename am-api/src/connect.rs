@@ -155,7 +155,8 @@ impl<S> Endpoint<S> {
     /// The number of requests that can be sent on the connection now.
     pub fn credit(&self, to: Connection) -> usize {
         let node = self.node.borrow();
-        if node.bulk.may_follow(to.0) { node.engine.core().credit(to.0, am_wire::Class::Request) } else { 0 }
+        let core = node.engine.core();
+        if node.bulk.may_follow(core, to.0) { core.credit(to.0, am_wire::Class::Request) } else { 0 }
     }
 
     /// Whether the peer's node has accepted all sent requests and replies, or they have returned. A program that is about to

@@ -291,7 +291,7 @@ impl NodeState {
         if words.len() > MAX_WORDS {
             return Err((RequestError::TooManyWords { count: words.len(), most: MAX_WORDS }, frame));
         }
-        if class == Class::Request && !self.bulk.may_follow(flow) {
+        if class == Class::Request && !self.bulk.may_follow(self.engine.core(), flow) {
             return Err((RequestError::NoCredit, frame));
         }
         if payload.bytes() >= SMALL {

@@ -260,7 +260,7 @@ impl NodeState {
                 place.copy_from_slice(&short[..body]);
             }
         };
-        if class == Class::Request && !self.bulk.may_follow(flow) {
+        if class == Class::Request && !self.bulk.may_follow(self.engine.core(), flow) {
             return Err((RequestError::NoCredit, frame));
         }
         self.core()

@@ -331,7 +331,7 @@ impl NodeState {
         let (core, pool) = (self.engine.core(), self.engine.pool());
         let has_room = pool.available() > 0 && core.free_slots() > self.prepared && self.bulk.has_message_memory();
         let can_send = |flow| match NotOpen::of(core.state(flow)) {
-            Ok(_) => has_room && core.credit(flow, Class::Request) > 0 && self.bulk.may_follow(flow),
+            Ok(_) => has_room && core.credit(flow, Class::Request) > 0 && self.bulk.may_follow(core, flow),
             Err(why) => why != NotOpen::Connecting,
         };
         let Some(blocked) = &mut self.blocked else { return false };

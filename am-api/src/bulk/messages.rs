@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber, Time};
-use am_ring::Frame;
+use am_ring::{Frame, Layout, Pool};
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::control::Name;
 use am_wire::long::{EAGER, Head, MESSAGE};
@@ -27,6 +27,9 @@ pub(crate) const PAYLOAD_AT: usize = MAX_WORDS * WORD_BYTES;
 
 /// The most messages of a connection that have segments and no head yet.
 const MAX_WITHOUT_HEAD: usize = 4;
+
+/// The most replies of a connection that wait behind a long one while this side may send more requests on it.
+const MAX_WAITING_REPLIES: usize = 256;
 
 /// The most gaps in a message. Beyond this, the sender is asked to begin anew behind the first.
 const MAX_GAPS: usize = 128;
@@ -90,14 +93,22 @@ impl Arriving {
         Some(true)
     }
 
+    /// The head of a reply that waits for memory leaves its frame.
+    fn leave_frame(&mut self) {
+        if let Some(head) = self.head.take_if(|head| head.class == Class::Reply) {
+            self.head = Some(copied(head));
+        }
+    }
+
     /// The notice that asks for all behind the first gap, in the present attempt.
     fn rest(&self) -> Notice {
         let (into, offset, length) = (self.attempt, self.front().into(), self.total.into());
         Notice { into, offset, length, ..Notice::of(NoticeKind::Get, self.id) }
     }
 
-    /// Give the memory back. The next attempt begins anew.
+    /// Release the memory. The next attempt begins anew.
     fn lose_memory(&mut self) {
+        self.leave_frame();
         self.buffer = None;
         self.arrived.clear();
         self.attempt += 1;
@@ -182,6 +193,12 @@ impl LongMessages {
         !self.lanes.is_empty()
     }
 
+    /// Whether many replies of this connection wait behind a long one.
+    pub(super) fn is_full_of_replies(&self, flow: FlowId) -> bool {
+        let mut lanes = self.lanes.iter().filter(|lane| (lane.flow, lane.class) == (flow, Class::Reply));
+        lanes.any(|lane| lane.waiting.len() >= MAX_WAITING_REPLIES)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.arriving.is_empty() && self.lanes.is_empty()
     }
@@ -239,6 +256,9 @@ impl LongMessages {
         if lane.waiting.is_empty() {
             lane.ready += 1;
             self.ready.push_back(Ready { endpoint, message, id: None });
+        } else if message.class == Class::Reply {
+            io.core.release(message.flow, Class::Reply);
+            lane.waiting.push_back(Waiting::Short { message: copied(message), has_credit: false });
         } else {
             let flow = message.flow;
             lane.waiting.push_back(Waiting::Short { message, has_credit: true });
@@ -281,9 +301,14 @@ impl LongMessages {
             arriving.total = total;
         }
         arriving.head = Some(message);
+        if class == Class::Reply {
+            arriving.is_released = true;
+            io.core.release(flow, class);
+        }
         if arriving.buffer.is_some() || self.give_memory(at) {
             self.on_memory(io, at);
         } else {
+            self.arriving[at].leave_frame();
             self.want(at);
         }
     }
@@ -661,6 +686,14 @@ fn decline(core: &mut Core<Frame>, message: &Delivery<Frame>) {
     if message.class == Class::Request {
         core.decline_reply(message.flow);
     }
+}
+
+/// The same message in memory of its own. A reply gives up its frame and its credit while it waits: its sender has a send slot
+/// less until it is received, and may need that to receive what this side sends, such as the notice for which the reply waits.
+fn copied(message: Delivery<Frame>) -> Delivery<Frame> {
+    let stride = message.body_length().next_multiple_of(64).max(64);
+    let memory = Pool::heap(Layout { frames: 1, stride, headroom: 0 }).ok().and_then(|pool| pool.take());
+    memory.and_then(|frame| message.copied_to(frame)).unwrap_or(message)
 }
 
 /// The notices and segments of messages.

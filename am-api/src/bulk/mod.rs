@@ -383,15 +383,19 @@ impl Bulk {
 
     /// Whether a request may follow on this connection. Behind a long one it has to wait until all segments have left, because it
     /// would wait at the receiver with the credit that they need. Behind one that is lent it waits until a handler has got that.
+    /// It leaves credit to the notices that wait, because messages at both sides may wait for those.
     #[inline]
-    pub(crate) fn may_follow(&self, flow: FlowId) -> bool {
-        self.outgoing.is_empty() || self.has_left(flow)
+    pub(crate) fn may_follow(&self, core: &Core<Frame>, flow: FlowId) -> bool {
+        self.is_quiet || self.has_left(core, flow)
     }
 
     #[cold]
-    fn has_left(&self, flow: FlowId) -> bool {
+    fn has_left(&self, core: &Core<Frame>, flow: FlowId) -> bool {
         let mut its = self.outgoing.iter().filter(|outgoing| outgoing.completion.flow == flow && outgoing.is_message());
+        let notices = self.notices.of(flow);
         its.all(|outgoing| outgoing.is_sent && outgoing.lease.is_none())
+            && (notices == 0 || core.credit(flow, Class::Request) > notices)
+            && !self.long.is_full_of_replies(flow)
     }
 
     /// Whether a message waits for memory, which no frame announces.

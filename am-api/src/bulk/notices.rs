@@ -73,6 +73,11 @@ impl Notices {
         true
     }
 
+    /// How many notices wait for this peer.
+    pub(super) fn of(&self, flow: FlowId) -> usize {
+        self.of.get(&flow).map_or(0, |of| of.notices)
+    }
+
     /// Whether a notice of this kind waits for this peer.
     pub(super) fn has(&self, flow: FlowId, what: NoticeKind) -> bool {
         self.of.contains_key(&flow) && self.waiting.iter().any(|(to, notice)| *to == flow && notice.what == what)

@@ -109,6 +109,19 @@ impl<B: Buffer> Delivery<B> {
         Some((head, own, payload))
     }
 
+    /// The bytes of its words and payload.
+    pub fn body_length(&self) -> usize {
+        self.body as usize
+    }
+
+    /// The same message in a frame of this length at least. `None` if it is shorter.
+    pub fn copied_to(&self, mut frame: B) -> Option<Self> {
+        let body = self.body();
+        frame.space()?.get_mut(..body.len())?.copy_from_slice(body);
+        frame.set_len(body.len());
+        Some(Delivery { body_at: 0, frame, ..*self })
+    }
+
     /// The whole of the long message whose head this is. `frame` has its words, in network byte order, and its payload from
     /// `body_at` on.
     #[must_use]
