@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_api::{Builder, Framing, Node};
-use am_netdev_sim::{MS, Nanos, US};
+use am_netdev_sim::{MS, Nanos, NetOptions, US};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -54,6 +54,11 @@ impl Work {
         let (put, get) = (maybe(0.7), maybe(0.7));
         let (close, reopen, cancel) = (maybe(0.2), maybe(0.05), maybe(0.3));
         let long = maybe(0.7);
+        let longest = if random.random_bool(0.5) { 60_000 } else { 120_000 };
+        let most_frames = if random.random_bool(0.5) { 12 } else { 128 };
+        // Only 12 bits of its number tell a bare frame from one of an earlier run.
+        let framings = [Framing::Bare, Framing::Split, Framing::Plain];
+        let framings = &framings[usize::from(!NetOptions::from_seed(seed).deaths.is_empty())..];
         Work {
             seed,
             requests: random.random_range(5..80),
@@ -63,7 +68,7 @@ impl Work {
             hold,
             prepare,
             long,
-            max_message: random.random_range(2000..60_000),
+            max_message: random.random_range(2000..longest),
             put,
             get,
             cancel,
@@ -73,8 +78,8 @@ impl Work {
             beacon: random.random_range(20..200) * MS,
             window: random.random_range(1..64),
             receive_frames: random.random_range(4..64),
-            send_frames: random.random_range(8..128),
-            framing: [Framing::Bare, Framing::Split, Framing::Plain].get(random.random_range(0..6)).copied(),
+            send_frames: random.random_range(3..most_frames),
+            framing: framings.get(random.random_range(0..6)).copied(),
         }
     }
 
