@@ -21,7 +21,7 @@ use crate::header::MAX_WORDS;
 pub const MESSAGE: u32 = 0;
 
 /// The sender sends a message's bytes up to this one before the receiver asks for the rest.
-pub const EAGER: u32 = 32 << 10;
+pub const EAGER: u32 = 64 << 10;
 
 /// What the first word of a head says. The message's own words follow it; unused ones are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
