@@ -2,14 +2,8 @@
 
 mod common;
 
-use std::path::Path;
-
-use common::{
-    ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
-    seconds_worked, start, summary,
-};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use common::{QUICK, check_every_command, check_latency, check_throughput, end_each_side, json, run, summary};
+use nix::sys::signal::Signal;
 
 const DEVICES: [(&str, &str); 2] = [("memif", "memif, "), ("virtio-user", "vhost, ")];
 
@@ -63,27 +57,14 @@ fn dpdk_every_command_goes_over_virtio_user() {
 #[test]
 fn dpdk_leaves_nothing() {
     for (hosts, driver) in [("memif", "am"), ("virtio-user", "raw")] {
-        for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
-            let near = start(&[&["latency", "--hosts", hosts, "--driver", driver], ENDLESS]);
-            let mut far = 0;
-            eventually("a far side that works", || {
-                far = near.children().first().copied().unwrap_or(0);
-                seconds_worked(far) > 0.5 && seconds_worked(near.pid()) > 0.5
-            });
-            let files = std::env::temp_dir().join(format!("am-bench-{}-0", near.pid()));
-            assert!(Path::new(&files).is_dir());
-            if near_ends {
-                near.signal(signal)
-            } else {
-                kill(Pid::from_raw(far as i32), signal).unwrap()
-            }
-            near.end();
-            eventually("the end of the far side", || !is_alive(far));
-            if hosts == "memif" && signal == Signal::SIGKILL && files.exists() {
+        let files = |pid: u32| std::env::temp_dir().join(format!("am-bench-{pid}-0"));
+        let after = |pid: u32, signal: Signal| {
+            if hosts == "memif" && signal == Signal::SIGKILL && files(pid).exists() {
                 // memif's driver may kill a side that moves frames when the other ends. The next run removes its files.
                 json(&run(&[&["latency", "--json", "--hosts", hosts], QUICK]));
             }
-            assert!(!files.exists(), "{hosts} by {driver}: {}", files.display());
-        }
+            assert!(!files(pid).exists(), "{hosts} by {driver}: {}", files(pid).display());
+        };
+        end_each_side(hosts, driver, |pid| assert!(files(pid).is_dir()), after);
     }
 }

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use crate::common::{
-    QUICK, am_bench, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
+    QUICK, am_bench, check_latency, check_throughput, eventually, json, plotted, run, seconds_worked, start, summary,
+    text,
 };
 use nix::sys::signal::Signal;
 
@@ -51,10 +52,7 @@ fn with_bundles_small_messages_share_frames() {
 
 #[test]
 fn a_sweep_has_a_curve_and_three_figures_for_each_driver() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("curve.svg");
-    let plot = ["--plot", file.to_str().unwrap()];
-    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--framing", "plain"], &plot, MEMORY, MOMENT]));
+    let (lines, svg) = plotted(&[&["bandwidth", "--sweep", "--json", "--framing", "plain"], MEMORY, MOMENT]);
     for (driver, full) in [("am", 1488), ("raw", 1500)] {
         let curve: Vec<_> = lines.iter().filter(|line| line["via"] == driver).collect();
         let sizes: Vec<u64> = curve.iter().map(|line| line["size"].as_u64().unwrap()).collect();
@@ -67,16 +65,12 @@ fn a_sweep_has_a_curve_and_three_figures_for_each_driver() {
         check_figures(summary(&lines), driver);
     }
     assert_eq!(lines.len(), 2 * 27 + 1);
-    let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.starts_with("<svg ") && svg.matches("stroke-width=\"2\"").count() == 4, "{svg}");
 }
 #[test]
 fn what_is_kept_where_frames_are_lost() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("loss.svg");
-    let plot = ["--plot", file.to_str().unwrap()];
     for (bulk, size) in [(&[][..], 1500), (&["--bulk", "--size", "64K"], 65_536)] {
-        let lines = json(&run(&[&["bandwidth", "--loss", "0.1,5", "--json"], bulk, &plot, MEMORY, QUICK]));
+        let (lines, svg) = plotted(&[&["bandwidth", "--loss", "0.1,5", "--json"], bulk, MEMORY, QUICK]);
         let losses: Vec<f64> = lines[..3].iter().map(|line| line["loss"].as_f64().unwrap()).collect();
         assert_eq!(losses, [0.0, 0.1, 5.0]);
         for line in &lines[..3] {
@@ -84,7 +78,6 @@ fn what_is_kept_where_frames_are_lost() {
         }
         let kept = &summary(&lines)["kept"];
         assert!(kept["0.1"].as_f64().unwrap() > 0.0 && kept["5"].as_f64().unwrap() > 0.0, "{kept}");
-        let svg = std::fs::read_to_string(&file).unwrap();
         assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
     }
 }
@@ -196,16 +189,12 @@ fn check_logp(line: &serde_json::Value) {
 
 #[test]
 fn logp_has_every_parameter_of_each_driver_and_bars() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("logp.svg");
-    let plot = ["--plot", file.to_str().unwrap()];
-    let lines = json(&run(&[&["logp", "--size", "16,1024", "--json"], &plot, MEMORY, QUICK]));
+    let (lines, svg) = plotted(&[&["logp", "--size", "16,1024", "--json"], MEMORY, QUICK]);
     let rows: Vec<_> = lines[..4].iter().map(|line| (line["via"].as_str().unwrap(), line["size"].as_u64())).collect();
     assert_eq!(rows, [("am", Some(16)), ("raw", Some(16)), ("am", Some(1024)), ("raw", Some(1024))]);
     lines[..4].iter().for_each(check_logp);
     let ratios = summary(&lines)["ratios"].as_array().unwrap();
     assert_eq!(ratios.len(), 2, "{ratios:?}");
     assert!(ratios.iter().all(|ratio| ratio["rtt"].as_f64() > Some(0.0)), "{ratios:?}");
-    let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("\nam memory\n") && svg.contains("\nOs\n"), "{svg}");
 }

@@ -1,6 +1,6 @@
 //! The commands with many hosts, in virtual time. Needs no rights.
 
-use crate::common::{json, run, summary};
+use crate::common::{plotted, summary};
 
 const SIM: &[&str] = &["--hosts", "sim", "--json", "--time", "0.001", "--warm-up", "0.001"];
 
@@ -14,10 +14,7 @@ fn check_simulated(lines: &[serde_json::Value]) {
 
 #[test]
 fn contention_has_a_row_for_each_server_size_and_number_of_clients() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("contention.svg");
-    let plot = ["--plot", file.to_str().unwrap()];
-    let lines = json(&run(&[&["contention", "--clients", "1,4", "--size", "16,100"], &plot, SIM]));
+    let (lines, svg) = plotted(&[&["contention", "--clients", "1,4", "--size", "16,100"], SIM]);
     check_simulated(&lines);
     let rows: Vec<_> = lines
         .iter()
@@ -35,16 +32,12 @@ fn contention_has_a_row_for_each_server_size_and_number_of_clients() {
     let floods: Vec<_> = lines.iter().filter_map(|line| line["flood"].as_str()).collect();
     assert_eq!(floods, ["window", "connections"].repeat(4), "{lines:?}");
     assert_eq!(summary(&lines)["servers"].as_array().unwrap().len(), 4);
-    let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.contains("simulated") && svg.contains("\none: all\n") && !svg.contains("NaN"), "{svg}");
 }
 
 #[test]
 fn permute_has_each_pattern_on_each_switch() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("permute.svg");
-    let plot = ["--plot", file.to_str().unwrap()];
-    let lines = json(&run(&[&["permute", "--nodes", "4", "--oversubscription", "8"], &plot, SIM]));
+    let (lines, svg) = plotted(&[&["permute", "--nodes", "4", "--oversubscription", "8"], SIM]);
     check_simulated(&lines);
     let rows: Vec<_> = lines[..lines.len() - 1]
         .iter()
@@ -58,6 +51,5 @@ fn permute_has_each_pattern_on_each_switch() {
     let ratios = summary(&lines)["ratios"].as_array().unwrap();
     let narrow = ratios.last().unwrap()["host_over_pair"].as_f64().unwrap();
     assert!((0.08..0.2).contains(&narrow), "{ratios:?}");
-    let svg = std::fs::read_to_string(file).unwrap();
     assert!(svg.contains("simulated") && svg.contains("paper, 92"), "{svg}");
 }

@@ -1,11 +1,8 @@
 //! am-bench phases: every phase of every size is timed, between two threads.
 
-use std::fs;
-
 use serde_json::Value;
-use tempfile::tempdir;
 
-use crate::common::{json, run, summary};
+use crate::common::{plotted, summary};
 
 fn of<'a>(lines: &'a [Value], part: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["part"] == part).collect()
@@ -13,10 +10,7 @@ fn of<'a>(lines: &'a [Value], part: &str) -> Vec<&'a Value> {
 
 #[test]
 fn every_phase_is_timed() {
-    let plot = tempdir().unwrap().keep().join("phases.svg");
-    let file = plot.to_str().unwrap();
-    let lines =
-        json(&run(&[&["phases", "--json", "--rounds", "1", "--hosts", "shm", "--size", "1,4096", "--plot", file]]));
+    let (lines, svg) = plotted(&[&["phases", "--json", "--rounds", "1", "--hosts", "shm", "--size", "1,4096"]]);
     let messages = of(&lines, "message");
     assert_eq!(messages.iter().map(|line| line["size"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4096]);
     for line in messages {
@@ -34,6 +28,5 @@ fn every_phase_is_timed() {
     assert!(
         summary(&lines)["evicting_bytes"].as_u64() > summary(&lines)["last_cache_bytes"].as_u64().map(|size| size / 2)
     );
-    assert!(fs::read_to_string(&plot).unwrap().ends_with("</svg>\n"));
-    fs::remove_dir_all(plot.parent().unwrap()).unwrap();
+    assert!(svg.ends_with("</svg>\n"));
 }

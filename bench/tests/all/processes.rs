@@ -5,11 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
-    seconds_worked, start, summary, text,
+    QUICK, check_every_command, check_latency, check_throughput, end_each_side, json, run, start, summary, text,
 };
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 #[test]
 fn latency_beside_what_is_below() {
@@ -65,25 +62,10 @@ fn left(pid: u32) -> usize {
 #[test]
 fn nothing_is_left_whichever_side_is_killed() {
     for (hosts, driver) in [("udp", "am"), ("shm", "am"), ("shm", "cacheline")] {
-        for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
-            let near = start(&[&["latency", "--hosts", hosts, "--driver", driver], ENDLESS]);
-            let mut far = 0;
-            eventually("a far side that works", || {
-                far = near.children().first().copied().unwrap_or(0);
-                seconds_worked(far) > 0.3 && seconds_worked(near.pid()) > 0.3
-            });
-            if near_ends {
-                near.signal(signal)
-            } else {
-                kill(Pid::from_raw(far as i32), signal).unwrap()
-            }
-            let pid = near.pid();
-            near.end();
-            eventually("the end of the far side", || !is_alive(far));
-            assert_eq!(left(pid), 0, "{hosts} by {driver}");
-        }
+        end_each_side(hosts, driver, |_| (), |pid, _| assert_eq!(left(pid), 0, "{hosts} by {driver}"));
     }
 }
+
 #[test]
 fn a_peer_that_is_not_there_is_waited_for_aloud() {
     let on = format!("shm:am-bench-nobody-{}", std::process::id());

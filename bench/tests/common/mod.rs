@@ -111,6 +111,24 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
+/// End each side in turn while both measure, and wait until both have ended. `during` and `after` get the process of the near
+/// side; `after` also the signal.
+pub(crate) fn end_each_side(hosts: &str, driver: &str, during: impl Fn(u32), after: impl Fn(u32, Signal)) {
+    for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
+        let near = start(&[&["latency", "--hosts", hosts, "--driver", driver], ENDLESS]);
+        let (pid, mut far) = (near.pid(), 0);
+        eventually("a far side that works", || {
+            far = near.children().first().copied().unwrap_or(0);
+            seconds_worked(far) > 0.5 && seconds_worked(pid) > 0.5
+        });
+        during(pid);
+        kill(Pid::from_raw(if near_ends { pid } else { far } as i32), signal).unwrap();
+        near.end();
+        eventually("the end of the far side", || !is_alive(far));
+        after(pid, signal);
+    }
+}
+
 /// Wait until the condition holds; fails the test if it never does.
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -130,6 +148,13 @@ pub(crate) fn json(output: &Output) -> Vec<Value> {
     let lines = objects(output);
     lines.iter().for_each(check_origin);
     lines
+}
+
+/// The lines and the picture of a command that plots.
+pub(crate) fn plotted(arguments: &[&[&str]]) -> (Vec<Value>, String) {
+    let file = tempfile::NamedTempFile::with_suffix(".svg").unwrap();
+    let lines = json(&run(&[arguments, &[&["--plot", file.path().to_str().unwrap()]]].concat()));
+    (lines, fs::read_to_string(file.path()).unwrap())
 }
 
 /// Each line says where and when it was measured.

@@ -7,6 +7,5 @@ mod bench;
 mod compare;
 mod figures;
 mod many;
-mod mtus;
 mod peer;
 mod serve;
