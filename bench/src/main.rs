@@ -28,8 +28,7 @@ mod wakeup;
 
 use std::process::ExitCode;
 
-use am_measure::out;
-use am_measure::watch::Watch;
+use am_measure::{Watch, out};
 
 fn main() -> ExitCode {
     let done = commands::read().and_then(|read| match read {

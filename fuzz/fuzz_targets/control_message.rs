@@ -20,12 +20,8 @@ mod plan {
     }
 
     impl Bench {
-        pub(crate) const fn code(self) -> u8 {
-            self as u8
-        }
-
         pub(crate) fn from_code(code: u8) -> Option<Bench> {
-            [Bench::Latency, Bench::Bandwidth, Bench::Rate].into_iter().find(|bench| bench.code() == code)
+            [Bench::Latency, Bench::Bandwidth, Bench::Rate].into_iter().find(|bench| *bench as u8 == code)
         }
     }
 }

@@ -145,17 +145,3 @@ fn meets(on: &str) -> &'static str {
 fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_as_documented() {
-        assert_eq!(Error::Usage(String::new()).exit_code(), 2);
-        assert_eq!(Error::NoIp(String::new()).exit_code(), 3);
-        assert_eq!(Error::PeerGone(String::new()).exit_code(), 1);
-        assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
-        assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);
-    }
-}

@@ -8,36 +8,49 @@
 //!   stats, sweep ─▶ report: table, JSON;  chart: SVG
 //! ```
 //!
-//! Read first: [`channel`], then [`loops`] (one measurement), then [`session`] (all measurements of a run).
+//! Read first: `channel`, then `loops` (one measurement), then `session` (all measurements of a run).
 #![forbid(unsafe_code)]
 
-pub mod batching;
-pub mod channel;
+mod channel;
 pub mod chart;
-pub mod content;
-pub mod cores;
+mod content;
+mod cores;
 pub mod deploy;
-pub mod driver;
+mod driver;
 pub mod drivers;
-pub mod error;
-pub mod files;
+mod error;
 pub mod hosts;
-pub mod loops;
-pub mod loss;
+mod loops;
+mod loss;
 pub mod options;
-pub mod origin;
 pub mod out;
-pub mod plan;
-pub mod progress;
+mod plan;
 pub mod report;
 pub mod rights;
-pub mod run;
-pub mod session;
-pub mod size;
-pub mod spread;
-pub mod stats;
+mod run;
+mod session;
+mod size;
+mod spread;
+mod stats;
 pub mod sweep;
-pub mod topology;
+mod topology;
 pub mod values;
-pub mod watch;
-pub mod wire;
+mod watch;
+
+pub use channel::SpinWait;
+pub use cores::{Cores, CoresArg, pin};
+pub use driver::Driver;
+pub use error::Error;
+pub use loops::latency::{Latency, RoundTrips, round_trips, together};
+pub use loops::logp::LogP;
+pub use loops::throughput::Throughput;
+pub use loss::Loss;
+pub use out::Progress;
+pub use plan::{Amount, Batching, Bench, DriverOptions, FramingArg, Side, XdpArg};
+pub use run::{Common, Run, own_link};
+pub use session::{Order, Session, Setup};
+pub use size::{MessageLayout, Size, swept, with_unit};
+pub use spread::{Spread, grouped, median, median_of, quantile, shares};
+pub use stats::{Measured, Outcome, Rates, measured};
+pub use topology::{End, Here, HostsArg, Place, Topology, own_core};
+pub use watch::Watch;

@@ -2,20 +2,20 @@
 //! possible values of one by `mut_arg`.
 
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cores::{Cores, CoresArg};
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::files::{check_file, is_same};
-use crate::origin::Origin;
 use crate::plan::{Amount, DriverOptions, FramingArg, XdpArg};
+use crate::report::Report;
 use crate::size::Size;
 use crate::{out, values};
 
@@ -166,13 +166,12 @@ impl Print {
         check_file("--save", self.save.as_deref())
     }
 
-    /// Print the lines or the table, and write the lines to the file of `--save`.
-    pub fn publish(&self, mut lines: Vec<Value>, table: impl FnOnce() -> String, origin: &Origin) -> Result<(), Error> {
-        origin.stamp(&mut lines, SystemTime::now());
-        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let table = if self.json { None } else { Some(table()) };
+    /// Print the lines or the text, and write the lines to the file of `--save`.
+    pub fn publish(&self, mut report: Report, origin: &Origin) -> Result<(), Error> {
+        origin.stamp(&mut report.lines, SystemTime::now());
+        let lines: String = report.lines.iter().map(|line| format!("{line}\n")).collect();
         // If one of the two fails, the other must still have the figures.
-        let said = out::print(table.as_ref().unwrap_or(&lines));
+        let said = out::print(if self.json { &lines } else { &report.text });
         if let Some(file) = &self.save {
             fs::write(file, &lines).map_err(Error::system("writing the file of --save"))?;
         }
@@ -226,5 +225,111 @@ pub fn check_once<T: PartialEq + Display>(option: &str, values: &[T]) -> Result<
     match values.iter().enumerate().find(|(nth, value)| values[..*nth].contains(value)) {
         Some((_, twice)) => Err(usage(format!("{option} names {twice} twice"))),
         None => Ok(()),
+    }
+}
+
+/// Whether both paths name one file, which need not exist yet.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |file: &Path| {
+        let place = || Some(directory(file).canonicalize().ok()?.join(file.file_name()?));
+        file.canonicalize().ok().or_else(place).unwrap_or_else(|| file.to_owned())
+    };
+    place(one) == place(other)
+}
+
+/// Check before the measurements that a file can be written after them.
+pub fn check_file(option: &str, file: Option<&Path>) -> Result<(), Error> {
+    let Some(file) = file else { return Ok(()) };
+    let unusable = |what: &str| Err(Error::Usage(format!("{option} {} cannot be written{what}", file.display())));
+    if file.is_dir() || !directory(file).is_dir() {
+        return unusable(": name a file in a directory that exists");
+    }
+    match try_to_write(file) {
+        Ok(()) => Ok(()),
+        Err(why) => unusable(&format!(", {why}: name a file where this user may write")),
+    }
+}
+
+/// Open the file for writing. An existing file stays as it is, and a new one is removed again.
+fn try_to_write(file: &Path) -> io::Result<()> {
+    match File::create_new(file) {
+        Ok(_) => fs::remove_file(file),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        // Opening a pipe would wait for its reader.
+        Err(_) if file.metadata().is_ok_and(|of| of.is_file()) => File::options().write(true).open(file).map(drop),
+        Err(_) => Ok(()),
+    }
+}
+
+fn directory(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where and when a report was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The transport of our messages and bare frames.
+    transport: String,
+    mtu: Option<u32>,
+}
+
+impl Origin {
+    /// Over this transport, with this payload of a frame.
+    pub fn new(transport: &str, mtu: Option<u32>) -> Origin {
+        Origin { transport: transport.to_owned(), mtu }
+    }
+
+    /// Add these fields to every line. A line's own fields stay.
+    pub(crate) fn stamp(&self, lines: &mut [Value], now: SystemTime) {
+        let date = humantime::format_rfc3339_seconds(now).to_string();
+        for line in lines {
+            let inner = if line.get("summary").is_some() { &mut line["summary"] } else { line };
+            let Value::Object(fields) = inner else { continue };
+            let transport = match fields.get("via").or_else(|| fields.get("row")).and_then(Value::as_str) {
+                // A row that uses a kernel socket.
+                Some(kernel @ ("udp" | "tcp")) => kernel.to_owned(),
+                _ => self.transport.clone(),
+            };
+            let said = [
+                ("transport", json!(transport)),
+                ("mtu", json!(self.mtu)),
+                ("version", json!(env!("CARGO_PKG_VERSION"))),
+                ("kernel", json!(kernel())),
+                ("date", json!(date)),
+            ];
+            for (name, value) in said {
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+/// The kernel's version, without the suffix of its builder.
+pub fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().split('-').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_file_can_be_written_or_is_refused_and_nothing_changes() {
+        let place = tempfile::tempdir().unwrap();
+        let check = |file: PathBuf| check_file("--save", Some(&file)).map_err(|error| error.to_string());
+        let (new, old, link) = (place.path().join("new"), place.path().join("old"), place.path().join("link"));
+        fs::write(&old, "what was measured before").unwrap();
+        std::os::unix::fs::symlink(&new, &link).unwrap();
+        assert_eq!([check(new.clone()), check(old.clone()), check(link)], [Ok(()), Ok(()), Ok(())]);
+        assert!(!new.exists() && fs::read(&old).unwrap() == b"what was measured before");
+        assert_eq!(check("/dev/null".into()), Ok(()));
+        // Not even root may.
+        let refused = check("/proc/measured.jsonl".into()).unwrap_err();
+        assert!(refused.contains("--save /proc/measured.jsonl cannot be written, "), "{refused}");
+        assert!(refused.ends_with(": name a file where this user may write"), "{refused}");
+        assert!(check(place.path().join("none/new")).unwrap_err().contains("a directory that exists"));
     }
 }

@@ -1,6 +1,5 @@
 //! What is measured, and what the two sides exchange before they begin.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
@@ -10,12 +9,13 @@ use am_wire::frame::ETHERNET_HEADER;
 use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use crate::driver::Driver;
 use crate::error::Error;
 
 /// Increases when two versions of this program no longer understand each other.
-pub const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// One of the two sides of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +27,21 @@ pub enum Side {
 }
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Bench {
     /// Round trip of a request and its reply, one at a time.
     Latency,
@@ -45,33 +58,13 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub(crate) const ALL: [Bench; 6] =
-        [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley, Bench::LogP];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Bench::Latency => "latency",
-            Bench::Bandwidth => "bandwidth",
-            Bench::Rate => "rate",
-            Bench::Bulk => "bulk",
-            Bench::Volley => "volley",
-            Bench::LogP => "logp",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 
-    /// Its number in a [`ControlMessage`](crate::loops::ControlMessage).
-    pub(crate) const fn code(self) -> u8 {
-        self as u8
-    }
-
+    /// The bench with this number in a [`ControlMessage`](crate::channel::ControlMessage).
     pub(crate) fn from_code(code: u8) -> Option<Bench> {
-        Bench::ALL.into_iter().find(|bench| bench.code() == code)
-    }
-}
-
-impl fmt::Display for Bench {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        Bench::VARIANTS.get(usize::from(code)).copied()
     }
 }
 
@@ -259,7 +252,7 @@ impl Answer {
 }
 
 /// How much is measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Amount {
     /// Turns of each driver.
     pub rounds: usize,
@@ -267,6 +260,38 @@ pub struct Amount {
     pub time: Duration,
     /// Time before each measurement that is not counted.
     pub warm_up: Duration,
+}
+
+/// How many messages the system gets at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Batching {
+    /// One message with each system call or doorbell.
+    Single,
+    /// Many with each; every message has a frame or datagram of its own. On a stream: many with each write.
+    Bursts,
+    /// Many with each, and they share frames. On a stream: as many with each write as `am` has in a frame.
+    Shared,
+}
+
+impl Batching {
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Batching::Single => "one message at a time",
+            Batching::Bursts => "one message a frame, in bursts",
+            Batching::Shared => "several messages a frame",
+        }
+    }
+
+    /// The batching in a bench of a driver that sends many messages like this. A round trip has one message in flight; in bursts of
+    /// `logp` each message has its own doorbell; a transfer is cut into full frames.
+    pub(crate) fn of(self, bench: Bench) -> Batching {
+        match bench {
+            Bench::Latency | Bench::Volley | Bench::LogP => Batching::Single,
+            Bench::Bulk => Batching::Bursts,
+            Bench::Bandwidth | Bench::Rate => self,
+        }
+    }
 }
 
 #[cfg(test)]

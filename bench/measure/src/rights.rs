@@ -24,37 +24,26 @@ const AF_XDP: [Right; 3] = [
 /// # Errors
 /// [`Error::Capability`] names all missing ones and, if there is one, the command that grants them.
 pub fn check(hosts: bool, drivers: &[Driver]) -> Result<(), Error> {
-    // Frames need more locked memory than the usual limit allows. Hosts are set up by `ip`, which does not get the
-    // capabilities of our file.
-    let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
+    let frames = drivers.iter().any(|driver| !driver.is_kernel());
+    let more = AF_XDP.iter().filter(|(right, _)| !(hosts && HOSTS.iter().any(|(known, _)| known == right)));
+    let needed: Vec<Right> = HOSTS.iter().filter(|_| hosts).chain(more.filter(|_| frames)).copied().collect();
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
     // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
     let has = |right| has(right) || right == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
-    missing(&needed(hosts, drivers), besides, has)
-}
-
-fn needed(hosts: bool, drivers: &[Driver]) -> Vec<Right> {
-    let frames = drivers.iter().any(|driver| !driver.is_kernel());
-    let more = AF_XDP.iter().filter(|(right, _)| !(hosts && HOSTS.iter().any(|(known, _)| known == right)));
-    HOSTS.iter().filter(|_| hosts).chain(more.filter(|_| frames)).copied().collect()
-}
-
-/// `besides` is granted too, if the program's file can get rights.
-fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capability) -> bool) -> Result<(), Error> {
     let missing: Vec<String> =
         needed.iter().filter(|(right, _)| !has(*right)).map(|(right, purpose)| format!("{right} {purpose}")).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let grant = |more| {
-        let all = needed.iter().map(|(right, _)| *right).chain([more]);
+    let mut grant = String::new();
+    // Hosts are set up by `ip`, which does not get the capabilities of our file.
+    if !hosts {
+        // Frames need more locked memory than the usual limit allows.
+        let all = needed.iter().map(|(right, _)| *right).chain([Capability::CAP_IPC_LOCK]);
         let names: Vec<String> = all.map(|right| right.to_string().to_lowercase()).collect();
         let program = env::current_exe().map_or("am-bench".to_owned(), |path| path.display().to_string());
-        format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","))
-    };
-    Err(Error::Capability {
-        missing: missing.join(", "),
-        command: env::args().collect::<Vec<_>>().join(" "),
-        grant: besides.map_or(String::new(), grant),
-    })
+        grant = format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","));
+    }
+    let command = env::args().collect::<Vec<_>>().join(" ");
+    Err(Error::Capability { missing: missing.join(", "), command, grant })
 }

@@ -11,11 +11,11 @@ use crate::driver::Driver;
 use crate::drivers;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::options::Origin;
 use crate::options::{AmountOptions, CoalesceOption, OpenOptions, Print};
-use crate::origin::Origin;
+use crate::out::Progress;
 use crate::plan::{Amount, Bench, DriverOptions, Side};
-use crate::progress::Progress;
-use crate::report::Report;
+use crate::report::report;
 use crate::rights;
 use crate::session::{Order, Session, Setup};
 use crate::size::Size;
@@ -104,7 +104,7 @@ impl Run<'_> {
             benches,
             losses,
             singly,
-            amount: self.amount.clone(),
+            amount: self.amount,
         };
         if let Some(file) = self.how.trace {
             // Each driver that is opened appends to it.
@@ -126,8 +126,8 @@ impl Run<'_> {
 
     /// Print a session, and return how it ended.
     pub fn print(&self, session: Session) -> Result<(), Error> {
-        let report = Report::new(&session.all, session.cores);
-        self.print.publish(report.json(), || report.table(), &Origin::new(self.topology.transport(), session.mtu))?;
+        let report = report(&session.all, session.cores);
+        self.print.publish(report, &Origin::new(self.topology.transport(), session.mtu))?;
         session.end
     }
 }

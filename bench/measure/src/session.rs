@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use am_wire::Framing;
 
-use crate::batching::Batching;
 use crate::channel::{Channel, ChannelInfo, Step, Timeouts};
 use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::loops::OpenDriver;
 use crate::loss::Loss;
+use crate::out::Progress;
+use crate::plan::Batching;
 use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
-use crate::progress::Progress;
 use crate::size::{FrameLayout, Size};
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
@@ -258,6 +258,6 @@ pub(crate) fn max_payload(driver: Driver, how: DriverOptions, near: &SideInfo, f
         Driver::Raw => Some(mtu),
         Driver::Udp => near.ip_towards(far).map(|(own, _)| FrameLayout::of_datagrams(mtu, own.is_ipv4()).largest),
         // These have their own limits.
-        Driver::Cacheline | Driver::Row(_) => None,
+        _ => None,
     }
 }

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use crate::batching::{Batching, Mismatch};
 use crate::driver::Driver;
 use crate::loops::latency::{Latency, RoundTrips, round_trips, together};
 use crate::loops::logp::LogP;
 use crate::loops::throughput::Throughput;
 use crate::loss::Loss;
+use crate::plan::Batching;
 use crate::plan::Bench;
 use crate::size::MessageLayout;
 use crate::spread::{Spread, grouped, median_of};
@@ -147,7 +147,7 @@ pub(crate) fn rows<'a>(all: &'a [Measured]) -> Vec<Row<'a>> {
     };
     let groups = grouped(all, |one| (one.bench, one.nth_size, one.driver));
     let mut rows: Vec<Row<'_>> = groups.into_iter().map(row).collect();
-    rows.sort_by_key(|row| (row.first.bench.code(), row.first.nth_size));
+    rows.sort_by_key(|row| (row.first.bench as u8, row.first.nth_size));
     rows
 }
 
@@ -197,16 +197,7 @@ const PAIRS: [(Driver, Driver); 5] = [
 pub(crate) struct Ratio {
     pub(crate) over: Driver,
     pub(crate) under: Driver,
-    pub(crate) ratio: Quotient,
-}
-
-/// One figure divided by another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Quotient {
-    /// Of the figures over all rounds, which the table has.
-    pub(crate) of_all: f64,
-    /// Of the figures of each round.
-    pub(crate) rounds: Spread,
+    pub(crate) ratio: Spread,
 }
 
 impl Ratio {
@@ -216,7 +207,7 @@ impl Ratio {
 }
 
 /// Two drivers without a ratio, and the reason.
-pub(crate) type MismatchedPair = (Driver, Driver, Mismatch);
+pub(crate) type MismatchedPair = (Driver, Driver, String);
 
 /// The ratios of one bench and size, one for each pair with equal sizes and equal batching; and the other pairs.
 pub(crate) fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<Ratio>, Vec<MismatchedPair>) {
@@ -225,7 +216,11 @@ pub(crate) fn compare(all: &[Measured], bench: Bench, nth_size: usize) -> (Vec<R
     for (over, under) in PAIRS {
         let first = |driver| all.iter().find(|one| is(one, driver));
         let (Some(a), Some(b)) = (first(over), first(under)) else { continue };
-        if let Some(why) = Mismatch::of((a.layout, a.batching), (b.layout, b.batching)) {
+        if a.layout.size != b.layout.size {
+            let why = format!("messages of {} B beside {} B", a.layout.size, b.layout.size);
+            mismatches.push((over, under, why));
+        } else if a.batching != b.batching {
+            let why = format!("{}, compared with {}", a.batching.words(), b.batching.words());
             mismatches.push((over, under, why));
         } else if let Some(ratio) = ratio(all, |one| is(one, over), |one| is(one, under)) {
             ratios.push(Ratio { over, under, ratio });
@@ -241,7 +236,7 @@ pub(crate) struct Retained {
     pub(crate) size: usize,
     pub(crate) loss: Loss,
     /// The figure with losses over that without.
-    pub(crate) share: Quotient,
+    pub(crate) share: Spread,
 }
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
@@ -258,14 +253,15 @@ pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
     lossy.filter_map(share).collect()
 }
 
-/// The ratio of two figures.
-fn ratio(all: &[Measured], over: impl Fn(&Measured) -> bool, under: impl Fn(&Measured) -> bool) -> Option<Quotient> {
+/// The ratio of two figures: its `median` is that of the figures over all rounds, which the table has; its ends are of the
+/// figures of each round.
+fn ratio(all: &[Measured], over: impl Fn(&Measured) -> bool, under: impl Fn(&Measured) -> bool) -> Option<Spread> {
     let over: Vec<&Measured> = all.iter().filter(|one| over(one)).collect();
     let under: Vec<&Measured> = all.iter().filter(|one| under(one)).collect();
     let by_round = |its: &[&Measured]| its.iter().map(|one| (one.round, one.figure())).collect::<Vec<_>>();
     let rounds = Spread::of_ratios(&by_round(&over), &by_round(&under))?;
     let figure = |its: &[&Measured]| Figures::of(its).compared(its[0].bench);
-    Some(Quotient { of_all: figure(&over) / figure(&under), rounds })
+    Some(Spread { median: figure(&over) / figure(&under), ..rounds })
 }
 
 /// A made-up measurement with this figure, in its bench's unit, for tests of reports.
@@ -305,17 +301,6 @@ pub fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, fig
     }
 }
 
-/// A made-up measurement of a curve, for tests: a message of this size takes `ns`, in frames of 1000 bytes.
-pub fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: u64) -> Measured {
-    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
-    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
-    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
-    let time = Duration::from_nanos(ns * 100);
-    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
-    let (xdp, framing) = (None, "bare");
-    Measured { layout, xdp, framing, outcome, ..measured(Bench::Bandwidth, nth_size, driver, round, 1) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,10 +319,10 @@ mod tests {
         let (ratios, _) = compare(&all, Bench::Latency, 0);
         assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
         assert_eq!(ratios[0].name(), "am_over_raw");
-        let (Quotient { of_all, rounds }, rows) = (ratios[0].ratio, rows(&all));
+        let (ratio, rows) = (ratios[0].ratio, rows(&all));
         let [am, raw] = [&rows[0], &rows[1]].map(|row| row.figures.compared(Bench::Latency));
-        assert_eq!((am, raw, of_all), (110.0, 100.0, 1.1));
-        assert!((rounds.least - 1.05).abs() < 1e-3 && (rounds.most - 1.2).abs() < 1e-3, "{ratios:?}");
+        assert_eq!((am, raw, ratio.median), (110.0, 100.0, 1.1));
+        assert!((ratio.least - 1.05).abs() < 1e-3 && (ratio.most - 1.2).abs() < 1e-3, "{ratios:?}");
     }
 
     /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to

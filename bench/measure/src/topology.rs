@@ -6,15 +6,15 @@ use am_wire::frame::ETHERNET_HEADER;
 use clap::{Args, ValueEnum};
 
 use crate::cores::CoresArg;
-use crate::deploy::processes::LocalTransport;
-use crate::deploy::sides::Sides;
+use crate::deploy::LocalTransport;
+use crate::deploy::Sides;
+use crate::deploy::veth::WireRate;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::options::Origin;
 use crate::options::{CoresOption, DEFAULT_MTU, OpenOptions, usage};
-use crate::origin::Origin;
 use crate::plan::{Bench, FramingArg};
 use crate::values;
-use crate::wire::WireRate;
 
 /// The value of `--hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,10 +64,8 @@ impl HostsArg {
 /// Where the far side runs.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// On its own host, at the other end of a cable with this MTU.
-    Veth(u32),
-    /// The same, and the cable has this rate.
-    Wire(u32, WireRate),
+    /// On its own host, at the other end of a cable with this MTU, and this rate if it is limited.
+    Veth(u32, Option<WireRate>),
     /// In this process, joined by memory.
     Loopback,
     /// In another process of this machine, joined by this transport, with frames of this many payload bytes.
@@ -89,7 +87,7 @@ impl Topology {
     /// The name of the transport that carries our messages there.
     pub fn transport(&self) -> &str {
         match self {
-            Topology::Veth(_) | Topology::Wire(..) => "xdp",
+            Topology::Veth(..) => "xdp",
             Topology::Loopback => "memory",
             Topology::Sim(_) => SIM,
             Topology::Processes(local_transport, _) => local_transport.name(),
@@ -105,8 +103,7 @@ impl Topology {
     /// Both sides, if they have hosts or processes of their own, on a wire that these drivers can use.
     pub fn sides(&self, drivers: &[Driver]) -> Result<Sides, Error> {
         match self {
-            Topology::Veth(mtu) => Sides::cabled(*mtu, None, drivers),
-            Topology::Wire(mtu, rate) => Sides::cabled(*mtu, Some(*rate), drivers),
+            Topology::Veth(mtu, rate) => Sides::cabled(*mtu, *rate, drivers),
             Topology::Processes(local_transport, mtu) => Sides::joined(*local_transport, *mtu),
             Topology::Sim(on) => Sides::simulated(on),
             Topology::Loopback | Topology::Peer { .. } => {
@@ -117,14 +114,7 @@ impl Topology {
 
     /// The default framing. On a cable of our own nothing needs to be found out, and every round has to be the same.
     pub fn framing(&self) -> FramingArg {
-        match self {
-            Topology::Veth(_)
-            | Topology::Wire(..)
-            | Topology::Loopback
-            | Topology::Processes(..)
-            | Topology::Sim(_) => FramingArg::Bare,
-            Topology::Peer { .. } => FramingArg::Auto,
-        }
+        if matches!(self, Topology::Peer { .. }) { FramingArg::Auto } else { FramingArg::Bare }
     }
 
     /// The drivers that exist there for this bench.
@@ -135,7 +125,7 @@ impl Topology {
             Topology::Processes(LocalTransport::Shm, _) => &[Driver::Am],
             Topology::Processes(..) => &[Driver::Am, Driver::Raw],
             Topology::Peer { on, .. } => drivers_on(on),
-            Topology::Veth(_) | Topology::Wire(..) => &[Driver::Am, Driver::Raw, Driver::Udp],
+            Topology::Veth(..) => &[Driver::Am, Driver::Raw, Driver::Udp],
         }
     }
 }
@@ -170,7 +160,7 @@ impl Here {
         drivers: &[Driver],
     ) -> Result<Topology, Error> {
         if hosts == HostsArg::Veth {
-            return Ok(Topology::Veth(self.mtu.unwrap_or(DEFAULT_MTU)));
+            return Ok(Topology::Veth(self.mtu.unwrap_or(DEFAULT_MTU), None));
         }
         let value = hosts.to_possible_value();
         let name = value.as_ref().map_or("", |value| value.get_name());

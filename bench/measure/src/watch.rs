@@ -11,7 +11,7 @@ use signal_hook::flag;
 use crate::error::Error;
 
 /// How long the other side may take to open its end.
-pub const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every loop that waits checks it. Cloning and checking are cheap.
 #[derive(Clone, Debug, Default)]

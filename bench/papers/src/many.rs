@@ -1,23 +1,13 @@
 //! Where the commands with many hosts run: on a bridge of this machine, or simulated.
 
+use am_wire::frame::ETHERNET_HEADER;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use am_wire::frame::ETHERNET_HEADER;
-
-use am_measure::deploy::veth::check_mtu;
-use am_measure::driver::Driver;
-use am_measure::error::Error;
-use am_measure::hosts::bridge::Bridged;
-use am_measure::hosts::simulation::{PRICES, Simulation};
-use am_measure::hosts::{Arena, Span};
-use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, PlotOption, only, usage};
-use am_measure::origin::Origin;
-use am_measure::plan::{DriverOptions, FramingArg};
-use am_measure::rights;
-use am_measure::run::Common;
-use am_measure::topology::{Here, HostsArg};
-use am_measure::watch::Watch;
+use am_measure::deploy::check_mtu;
+use am_measure::hosts::{Arena, Bridged, Simulation};
+use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, Origin, PlotOption, only, usage};
+use am_measure::{Amount, Common, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Watch, rights};
 
 /// The most hosts on a bridge, besides the server. Each has a namespace, a cable and a thread.
 const MAX_BRIDGED: usize = 16;
@@ -82,10 +72,10 @@ impl ManyOptions {
         Ok(())
     }
 
-    /// The rounds, and the length of each measurement.
-    pub(crate) fn rounds(&self) -> (usize, Span) {
+    /// How much is measured.
+    pub(crate) fn amount(&self) -> Amount {
         let AmountOptions { rounds, time, warm_up } = &self.common.amount;
-        (rounds.rounds, Span { warm_up: warm_up.unwrap_or(*time), time: *time })
+        Amount { rounds: rounds.rounds, warm_up: warm_up.unwrap_or(*time), time: *time }
     }
 
     /// Build a place with this many ports, and let `work` use it.
@@ -127,12 +117,12 @@ pub(crate) fn simulated(
     if !(DEFAULT_MTU..=most).contains(&mtu) {
         return Err(usage(format!("--mtu goes from {DEFAULT_MTU} to {most} with --hosts sim")));
     }
-    Ok(Simulation { how, mtu, prices: PRICES, oversubscription, watch })
+    Ok(Simulation { how, mtu, oversubscription, watch })
 }
 
 /// Bytes of a message: it is sent in words.
 pub(crate) fn message(text: &str) -> Result<usize, String> {
-    let least = am_measure::hosts::host::WORD_BYTES;
+    let least = am_measure::hosts::WORD_BYTES;
     am_measure::values::message(text)
         .and_then(|size| if size >= least { Ok(size) } else { Err(format!("{least} or more")) })
 }

@@ -1,7 +1,6 @@
 //! A group with more and more members, simulated: the rate of all members together, and each one's part of it. Every member has a
 //! processor and a port of its own, so the figures show what members cost each other, and how evenly peers are spread.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,18 +9,10 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::many::{check_counts, count, simulated};
-use am_measure::error::Error;
-use am_measure::hosts::host::WORD_BYTES;
-use am_measure::hosts::{Arena, HostPlan, Member, Span, Tally, Wait, check};
-use am_measure::options::{CoalesceOption, DEFAULT_MTU, Print, usage};
-use am_measure::origin::Origin;
-use am_measure::plan::{DriverOptions, FramingArg};
-use am_measure::progress::Progress;
-use am_measure::report::columns::{Cell, Column, lines, table};
-use am_measure::report::words::SIMULATED;
-use am_measure::spread::shares;
-use am_measure::values;
-use am_measure::watch::Watch;
+use am_measure::hosts::{Arena, HostPlan, Tally, WORD_BYTES, Wait, check};
+use am_measure::options::{CoalesceOption, DEFAULT_MTU, Origin, Print, usage};
+use am_measure::report::{Cell, Column, Report, SIMULATED};
+use am_measure::{Amount, DriverOptions, Error, FramingArg, Progress, Watch, shares, values};
 
 /// The options of `scale`.
 #[derive(Clone, Debug, Args)]
@@ -63,12 +54,12 @@ impl ScaleArgs {
         self.check()?;
         let (framing, coalesce) = (self.framing, self.coalesce.coalesce.is_on());
         let how = DriverOptions { framing, coalesce, ..DriverOptions::default() };
-        let span = Span { warm_up: self.warm_up.unwrap_or(self.time), time: self.time };
+        let amount = Amount { rounds: 1, warm_up: self.warm_up.unwrap_or(self.time), time: self.time };
         let progress = Progress::new(self.members.len(), self.print.json);
         let mut arena = simulated(how, self.mtu, None, watch)?;
-        let scale = Scale::measure(&self.members, span, &mut arena, &progress)?;
+        let scale = Scale::measure(&self.members, amount, &mut arena, &progress)?;
         drop(progress);
-        self.print.publish(scale.json(), || scale.table(), &Origin::new("sim", Some(self.mtu)))
+        self.print.publish(scale.report(), &Origin::new("sim", Some(self.mtu)))
     }
 }
 
@@ -104,7 +95,7 @@ fn plans(members: usize) -> Result<Vec<HostPlan>, Error> {
         size: WORD_BYTES,
         port: member.number(),
         wait: Wait::Poll,
-        member: Some(Member(Arc::new(member))),
+        member: Some(Arc::new(member)),
         ..HostPlan::default()
     };
     let client = |nth: usize| HostPlan {
@@ -121,11 +112,11 @@ fn plans(members: usize) -> Result<Vec<HostPlan>, Error> {
 
 impl Scale {
     /// Measure a group of each of these sizes.
-    fn measure(sizes: &[usize], span: Span, arena: &mut dyn Arena, progress: &Progress) -> Result<Scale, Error> {
+    fn measure(sizes: &[usize], amount: Amount, arena: &mut dyn Arena, progress: &Progress) -> Result<Scale, Error> {
         let mut points = Vec::new();
         for &members in sizes {
             progress.say(&format!("{members} members"));
-            let tallies = arena.run(&plans(members)?, span)?;
+            let tallies = arena.run(&plans(members)?, amount)?;
             check(&tallies)?;
             progress.done();
             let clients = &tallies[members..];
@@ -146,25 +137,15 @@ impl Scale {
         (point.aggregate / point.members as f64) / (first.aggregate / first.members as f64)
     }
 
-    pub(crate) fn json(&self) -> Vec<Value> {
-        lines("scale", COLUMNS, &self.rows())
-    }
-
-    /// Each with its efficiency.
-    fn rows(&self) -> Vec<(Point, f64)> {
-        self.points.iter().map(|point| (point.clone(), self.efficiency(point))).collect()
-    }
-
-    pub(crate) fn table(&self) -> String {
-        let mut text = format!("scale: a group of members, {CLIENTS} clients, requests of {WORD_BYTES} bytes\n\n");
-        table(COLUMNS, &self.rows(), &mut text);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "  share  the slowest and the fastest client, over an equal share\n\n{SIMULATED}\n{}",
-            self.mode
-        );
-        text
+    fn report(&self) -> Report {
+        let title = format!("scale: a group of members, {CLIENTS} clients, requests of {WORD_BYTES} bytes");
+        let mut report = Report::new("scale", title);
+        let rows: Vec<_> = self.points.iter().map(|point| (point.clone(), self.efficiency(point))).collect();
+        report.rows(COLUMNS, &rows);
+        report.say("  share  the slowest and the fastest client, over an equal share\n");
+        report.say(SIMULATED);
+        report.say(&self.mode);
+        report
     }
 }
 
@@ -181,16 +162,16 @@ const COLUMNS: &[Column<(Point, f64)>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use am_measure::hosts::simulation::{PRICES, Simulation};
+    use am_measure::hosts::Simulation;
 
     #[test]
     fn each_member_adds_its_rate() {
         let time = Duration::from_millis(2);
         let how = DriverOptions { framing: FramingArg::Split, ..DriverOptions::default() };
         let watch = Watch::default();
-        let mut arena = Simulation { how, mtu: 1500, prices: PRICES, oversubscription: None, watch: &watch };
-        let span = Span { warm_up: time, time };
-        let scale = Scale::measure(&[1, 4], span, &mut arena, &Progress::new(2, true)).unwrap();
+        let mut arena = Simulation { how, mtu: 1500, oversubscription: None, watch: &watch };
+        let amount = Amount { rounds: 1, warm_up: time, time };
+        let scale = Scale::measure(&[1, 4], amount, &mut arena, &Progress::new(2, true)).unwrap();
         let four = &scale.points[1];
         assert!(scale.efficiency(four) > 0.9, "{scale:?}");
         assert!(four.share.0 > 0.8 && four.share.1 < 1.2, "{scale:?}");

@@ -4,24 +4,15 @@ use std::path::Path;
 
 use clap::Args;
 
-use am_measure::driver::Driver;
-use am_measure::error::Error;
-use am_measure::files::check_file;
-use am_measure::loss::Loss;
 use am_measure::options::{
-    CoalesceOption, CoresOption, DriverOption, PlotOption, STREAMS, SizeOption, apart, check_once, only, usage,
+    CoalesceOption, CoresOption, DriverOption, Origin, PlotOption, STREAMS, SizeOption, apart, check_file, check_once,
+    only, usage,
 };
-use am_measure::origin::Origin;
-use am_measure::out;
-use am_measure::plan::Bench;
 use am_measure::report::{INTRODUCTION, LOOPBACK, loss_curve};
-use am_measure::run::{Common, Run};
-use am_measure::session::Session;
-use am_measure::size::{Size, swept};
 use am_measure::sweep::Sweep;
-use am_measure::topology::{HostsArg, Place, Topology};
-use am_measure::values;
-use am_measure::watch::Watch;
+use am_measure::{
+    Bench, Common, Driver, Error, HostsArg, Loss, Place, Run, Session, Size, Topology, Watch, out, swept, values,
+};
 
 /// What the three commands share.
 #[derive(Clone, Debug, Args)]
@@ -177,9 +168,9 @@ impl BandwidthArgs {
     fn sweep(&self, run: &Run<'_>) -> Result<(), Error> {
         let session = run.bandwidth(swept(), run.topology.drivers(Bench::Bandwidth))?;
         let sweep = Sweep::new(&session.all, session.cores);
-        run.print.publish(sweep.json(), || sweep.table(), &Origin::new(run.topology.transport(), session.mtu))?;
+        run.print.publish(sweep.report(), &Origin::new(run.topology.transport(), session.mtu))?;
         self.plot.write(|| {
-            let modes = sweep.curves.iter().map(|curve| format!("{} {}", curve.driver, curve.mode));
+            let modes = sweep.curves.iter().map(|curve| format!("{} {}", curve.first.driver, curve.first.mode));
             sweep.svg(&format!("bandwidth by size: {}", modes.collect::<Vec<_>>().join(", ")))
         })?;
         session.end
@@ -222,12 +213,12 @@ impl DemoArgs {
         };
         let say = |text: &str| if self.common.print.json { Ok(()) } else { out::print(&format!("{text}\n\n")) };
         say(INTRODUCTION)?;
-        match measure(&Topology::Veth(1500)) {
+        match measure(&Topology::Veth(1500, None)) {
             Err(error) if error.exit_code() == 3 => {
                 say(&format!("That is not possible here.\n{error}\n\n{LOOPBACK}"))?;
                 on(&Topology::Loopback).print(measure(&Topology::Loopback)?)
             }
-            session => on(&Topology::Veth(1500)).print(session?),
+            session => on(&Topology::Veth(1500, None)).print(session?),
         }
     }
 }

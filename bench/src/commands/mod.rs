@@ -4,23 +4,6 @@ mod measured;
 
 use std::io::{ErrorKind, Write, stdout};
 
-use clap::error::ErrorKind::InvalidSubcommand;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-
-pub(crate) use measured::{BandwidthArgs, DemoArgs, LatencyArgs, RateArgs};
-
-use crate::compare::{self, CompareArgs};
-use crate::wakeup::WakeupArgs;
-use am_measure::cores::{Cores, CoresArg};
-use am_measure::deploy::{child, machines};
-use am_measure::error::Error;
-use am_measure::options::{OpenOptions, usage};
-use am_measure::out;
-use am_measure::plan::{Bench, FramingArg, Side};
-use am_measure::run::own_link;
-use am_measure::topology::{End, own_core};
-use am_measure::values;
-use am_measure::watch::Watch;
 use am_papers::ablation::AblationArgs;
 use am_papers::bounce::BounceArgs;
 use am_papers::contention::ContentionArgs;
@@ -29,6 +12,16 @@ use am_papers::permute::PermuteArgs;
 use am_papers::phases::PhasesArgs;
 use am_papers::scale::ScaleArgs;
 use am_papers::table2::Table2Args;
+use clap::error::ErrorKind::InvalidSubcommand;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::compare::{self, CompareArgs};
+use crate::wakeup::WakeupArgs;
+use am_measure::deploy::{child, machines};
+use am_measure::options::{OpenOptions, usage};
+use am_measure::{Bench, Cores, CoresArg, End, Error, FramingArg, Side, Watch, out, own_core, own_link, values};
+
+pub(crate) use measured::{BandwidthArgs, DemoArgs, LatencyArgs, RateArgs};
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -1,7 +1,8 @@
-use super::*;
-use am_measure::deploy::processes::LocalTransport;
-use am_measure::topology::Topology;
 use am_papers::contention::Server;
+
+use super::*;
+use am_measure::Topology;
+use am_measure::deploy::LocalTransport;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace()))
@@ -46,8 +47,8 @@ fn places_have_names() {
     let peer = |on: &str| Topology::Peer { peer: "beta".to_owned(), on: on.to_owned(), name: values::host_name() };
     let sim = |on: &str| Topology::Sim(on.to_owned());
     for (line, expected) in [
-        ("latency --hosts veth", Topology::Veth(1500)),
-        ("latency --hosts veth --mtu 3000 --cores 1,2", Topology::Veth(3000)),
+        ("latency --hosts veth", Topology::Veth(1500, None)),
+        ("latency --hosts veth --mtu 3000 --cores 1,2", Topology::Veth(3000, None)),
         ("latency --driver am --hosts loopback", Topology::Loopback),
         ("latency --peer beta --on xdp:eth1 --cores 1", peer("xdp:eth1")),
         ("latency --peer beta --on shm:lab", peer("shm:lab")),
@@ -57,12 +58,12 @@ fn places_have_names() {
         ("latency --hosts sim", sim("sim:1,frame=1514")),
         ("latency --hosts sim --mtu 9000", sim("sim:1,frame=9014")),
         ("latency --hosts sim --on sim:7,loss=1%", sim("sim:7,loss=1%,frame=1514")),
-        ("bandwidth --sweep --plot a.svg --hosts veth", Topology::Veth(1500)),
-        ("bandwidth --bulk --loss 0.01,1 --hosts veth", Topology::Veth(1500)),
-        ("table2 --mtu 3000", Topology::Veth(3000)),
-        ("bounce", Topology::Veth(1500)),
+        ("bandwidth --sweep --plot a.svg --hosts veth", Topology::Veth(1500, None)),
+        ("bandwidth --bulk --loss 0.01,1 --hosts veth", Topology::Veth(1500, None)),
+        ("table2 --mtu 3000", Topology::Veth(3000, None)),
+        ("bounce", Topology::Veth(1500, None)),
         ("bounce --hosts shm --size 64 --rounds 3", Topology::Processes(LocalTransport::Shm, None)),
-        ("ablation --mtu 3000", Topology::Veth(3000)),
+        ("ablation --mtu 3000", Topology::Veth(3000, None)),
         ("ablation --hosts loopback", Topology::Loopback),
         ("ablation --peer beta --on xdp:eth1", peer("xdp:eth1")),
         ("logp --hosts sim", sim("sim:1,frame=1514")),
@@ -91,7 +92,10 @@ fn a_simulated_switch_has_more_hosts() {
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(of("contention"), (Server::ALL.to_vec(), vec![1, 2, 4, 8, 16], vec![16, 1024]));
+    assert_eq!(
+        of("contention"),
+        (vec![Server::One, Server::Polled, Server::Threads], vec![1, 2, 4, 8, 16], vec![16, 1024])
+    );
     let (servers, clients, _) = of("contention --hosts sim");
     assert_eq!((servers, clients.last()), (vec![Server::One, Server::Polled], Some(&256)));
     assert_eq!(of("contention --hosts sim --clients 1,9 --size 64").1, [1, 9]);

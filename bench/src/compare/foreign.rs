@@ -18,9 +18,8 @@ use serde::Deserialize;
 
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::{end_of, run};
-use am_measure::deploy::veth::Pair;
-use am_measure::error::Error;
-use am_measure::watch::Watch;
+use am_measure::deploy::Pair;
+use am_measure::{Error, Watch};
 
 const SANDBOX: &str = include_str!("../../peers/sandbox.sh");
 
@@ -157,10 +156,6 @@ mod tests {
 
     /// The lines that a script prints if the program it starts prints `sample`.
     fn read(script: &str, sample: &str) -> Result<Vec<Line>, String> {
-        read_sizes(script, sample, "64")
-    }
-
-    fn read_sizes(script: &str, sample: &str, sizes: &str) -> Result<Vec<Line>, String> {
         let directory = tempfile::tempdir().unwrap();
         FILES.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
         let peer = FILES.iter().find(|(name, _)| *name == "peer.sh").unwrap().1;
@@ -169,7 +164,7 @@ mod tests {
         fs::write(directory.path().join("sample"), sample).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", &format!("sh {script}")]).current_dir(&directory);
-        command.envs([("SIZES", sizes), ("TIME", "1000"), ("WARM_UP", "0"), ("AM_BENCH_CORES", "none,none")]);
+        command.envs([("SIZES", "64"), ("TIME", "1000"), ("WARM_UP", "0"), ("AM_BENCH_CORES", "none,none")]);
         let output = run(&mut command, &[], VERSION_TIMEOUT, &Watch::default()).unwrap();
         if output.status.success() { lines(&output) } else { Err(end_of(&output.stderr)) }
     }

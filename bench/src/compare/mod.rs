@@ -23,23 +23,13 @@ mod subprocess;
 use std::time::Duration;
 
 use clap::Args;
-
-use am_measure::deploy::processes::LocalTransport;
-use am_measure::deploy::veth::{Pair, check_mtu};
-use am_measure::driver::Driver;
-use am_measure::error::Error;
-use am_measure::options::{DEFAULT_MTU, PlotOption, check_once, only};
-use am_measure::origin::Origin;
-use am_measure::out::status;
-use am_measure::plan::FramingArg;
-use am_measure::progress::Progress;
-use am_measure::run::Common;
-use am_measure::topology::{Here, HostsArg};
-use am_measure::watch::Watch;
-use am_measure::{rights, values};
-
 use offload::Offload;
 use rows::{Comparison, Row, Settings};
+
+use am_measure::deploy::{LocalTransport, Pair, check_mtu};
+use am_measure::options::{DEFAULT_MTU, Origin, PlotOption, check_once, only};
+use am_measure::out::status;
+use am_measure::{Common, Driver, Error, FramingArg, Here, HostsArg, Progress, Watch, rights, values};
 
 pub(crate) use ours::take_turn;
 
@@ -103,7 +93,7 @@ impl CompareArgs {
         let end = rounds(&mut rows, &pair, &settings, print.json, watch);
         let origin = Origin::new(over.map_or("all", LocalTransport::name), Some(mtu));
         let comparison = Comparison { rows, settings, offload };
-        print.publish(comparison.json(), || comparison.table(), &origin)?;
+        print.publish(comparison.report(), &origin)?;
         self.plot.write(|| comparison.svg())?;
         end
     }
@@ -114,7 +104,7 @@ fn announce(rows: &[Row], settings: &Settings) {
     let installed = rows.iter().filter(|row| row.absent.is_none());
     let turns: Vec<Duration> = installed.map(|row| row.peer.takes(settings)).collect();
     let all = turns.iter().sum::<Duration>() * settings.amount.rounds as u32;
-    let (count, rounds) = (turns.len(), am_measure::report::words::rounds(settings.amount.rounds));
+    let (count, rounds) = (turns.len(), am_measure::report::rounds(settings.amount.rounds));
     let take = if settings.amount.rounds == 1 { "takes" } else { "take" };
     status(&format!("{count} of {} peers are installed; {rounds} {take} about {} s", rows.len(), all.as_secs().max(1)));
 }

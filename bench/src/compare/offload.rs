@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 use am_netns::Host;
 use serde::Serialize;
 
-use am_measure::deploy::veth::{INTERFACE, Pair};
-use am_measure::error::Error;
+use am_measure::Error;
+use am_measure::deploy::{INTERFACE, Pair};
 
 /// Names of `ethtool -k`, and names in the table.
 const FEATURES: [(&str, &str); 3] =

@@ -22,18 +22,10 @@ use super::offload::{self, Offload};
 use super::peer::{PEERS, Peer, Source, Wire};
 use super::rows::{Figures, Settings, Turn};
 use super::subprocess::run;
-use am_measure::deploy::child::Far;
-use am_measure::deploy::pipe::{Lines, write_line};
-use am_measure::deploy::veth::Pair;
-use am_measure::driver::Driver;
-use am_measure::error::Error;
-use am_measure::loss::Loss;
-use am_measure::plan::{Amount, Bench, DriverOptions};
-use am_measure::progress::Progress;
-use am_measure::session::{Order, Setup};
-use am_measure::size::Size;
-use am_measure::stats::{Measured, Outcome};
-use am_measure::watch::Watch;
+use am_measure::deploy::{Far, Lines, Pair, write_line};
+use am_measure::{
+    Amount, Bench, Driver, DriverOptions, Error, Loss, Measured, Order, Outcome, Progress, Setup, Size, Watch,
+};
 
 /// How this program's own errors begin.
 const ERROR_PREFIX: &str = "am-bench: ";
@@ -155,7 +147,7 @@ fn figures(all: &[Measured]) -> Turn {
 mod tests {
 
     use super::*;
-    use am_measure::stats::measured;
+    use am_measure::measured;
 
     #[test]
     fn a_round_trip_is_halved_and_busy_cores_are_shared_among_messages() {

@@ -7,14 +7,9 @@ use am_wire::frame::ETHERNET_HEADER;
 
 use super::rows::{Settings, Turn};
 use super::{foreign, offload, ours};
-use am_measure::deploy::processes::{LocalTransport, TransportPair};
-use am_measure::deploy::veth::{ADDRESSES, INTERFACE, Pair, interfaces};
-use am_measure::driver::Driver;
-use am_measure::driver::Row;
-use am_measure::error::Error;
-use am_measure::origin::kernel;
-use am_measure::plan::Amount;
-use am_measure::watch::Watch;
+use am_measure::deploy::{ADDRESSES, INTERFACE, LocalTransport, Pair, TransportPair, interfaces};
+use am_measure::options::kernel;
+use am_measure::{Amount, Driver, Error, Watch};
 
 const LARGE: &str = "am: a message larger than a frame is a bulk put; a round trip is one put each way";
 const RUNS: &str =
@@ -74,11 +69,11 @@ pub(super) static PEERS: [Peer; 37] = [
     ours("raw-dpdk-memif", "bare frames by DPDK's memif", MEMIF, Driver::Raw, &[BARE, DPDK]),
     ours("raw-dpdk-virtio-user", "bare frames by DPDK's vhost and virtio-user", VIRTIO, Driver::Raw, &[BARE, DPDK]),
     ours("udp", "kernel UDP, both sides spin", UDP, Driver::Udp, &[DATAGRAMS]),
-    ours("udp-sleeping", "kernel UDP, both sides sleep", UDP, Driver::Row(Row::UdpSleeping), &[DATAGRAMS, SLEEPING]),
-    ours("tcp", "kernel TCP, both sides spin", TCP, Driver::Row(Row::Tcp), &[SEGMENTS]),
-    ours("tcp-nagle", "kernel TCP that gathers small messages", TCP, Driver::Row(Row::TcpNagle), &[SEGMENTS]),
-    ours("tcp-sleeping", "kernel TCP, both sides sleep", TCP, Driver::Row(Row::TcpSleeping), &[SEGMENTS, SLEEPING]),
-    ours("tcp-no-offload", "kernel TCP, segments cut to frames before the veth", TCP, Driver::Row(Row::Tcp), &[]),
+    ours("udp-sleeping", "kernel UDP, both sides sleep", UDP, Driver::UdpSleeping, &[DATAGRAMS, SLEEPING]),
+    ours("tcp", "kernel TCP, both sides spin", TCP, Driver::Tcp, &[SEGMENTS]),
+    ours("tcp-nagle", "kernel TCP that gathers small messages", TCP, Driver::TcpNagle, &[SEGMENTS]),
+    ours("tcp-sleeping", "kernel TCP, both sides sleep", TCP, Driver::TcpSleeping, &[SEGMENTS, SLEEPING]),
+    ours("tcp-no-offload", "kernel TCP, segments cut to frames before the veth", TCP, Driver::Tcp, &[]),
     script("sockperf-udp", "kernel UDP by sockperf, both sides spin", UDP, "sockperf.sh udp", KERNEL, &[SOCKPERF]),
     script("sockperf-tcp", "kernel TCP by sockperf, both sides spin", TCP, "sockperf.sh tcp", KERNEL, &[SOCKPERF]),
     script("iperf3", "kernel TCP by iperf3, both sides sleep", TCP, "iperf3.sh tcp", KERNEL, &[IPERF3]),
@@ -150,7 +145,7 @@ impl Peer {
         }
         Ok(match driver {
             Driver::Am | Driver::Raw => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
-            Driver::Udp | Driver::Cacheline | Driver::Row(_) => format!("Linux {}", kernel()),
+            _ => format!("Linux {}", kernel()),
         })
     }
 

@@ -2,9 +2,9 @@
 
 use super::report::{CURVES, in_few, rate};
 use super::rows::{Comparison, Row, Turn};
+use am_measure::Error;
 use am_measure::chart::{self, COLOURS, Curve, Horizontal, Label, Names, Panel, Vertical};
-use am_measure::error::Error;
-use am_measure::report::columns::Cell;
+use am_measure::report::Cell;
 
 /// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
 /// choose, on one wire. A peer may be in two plots, as a reference.

@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::offload::Offload;
 use super::rows::{Comparison, Figures, Row, Turn};
-use am_measure::report::columns::{Cell, Column, bytes, grid, lines, short, summed, table, tenths};
-use am_measure::report::words::rounds;
-use am_measure::spread::Spread;
+use am_measure::Spread;
+use am_measure::report::{Cell, Column, Report, bytes, rounds, short, tenths};
 
 const NO_FIGURE: &str = "-";
 
@@ -109,35 +108,19 @@ fn by_size(row: &Row, figures: &BySize) -> Cell {
 }
 
 impl Comparison {
-    fn lines(&self) -> Vec<Line<'_>> {
-        self.rows.iter().map(|row| (self, row)).collect()
-    }
-
-    pub(super) fn json(&self) -> Vec<Value> {
-        let beside = |row: &Row| -> Option<(String, Value)> {
-            let ratios = self.ratios(row).into_iter();
-            let ratios: Map<_, _> = ratios.filter_map(|(name, ratio)| Some((name.to_owned(), short(ratio?)))).collect();
-            (!ratios.is_empty()).then(|| (row.peer.name.to_owned(), Value::Object(ratios)))
-        };
-        let summary = json!({
-            "size": self.settings.small(), "rounds": self.settings.amount.rounds, "mtu": self.settings.mtu,
-            "offload": self.offload, "over_am": self.rows.iter().filter_map(beside).collect::<Map<_, _>>(),
-        });
-        summed(lines("compare", &columns(), &self.lines()), "compare", Some(self.settings.cores), false, summary)
-    }
-
-    pub(super) fn table(&self) -> String {
+    pub(super) fn report(&self) -> Report {
         let (small, cable, spread) = (self.settings.small(), self.cable(), self.settings.amount.rounds > 1);
         let rounds = rounds(self.settings.amount.rounds);
-        let mut text = format!(
-            "{cable}\n\np50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
+        let mut report = Report::new("compare", cable);
+        report.say(format_args!(
+            "p50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
              a second\nof the best size; n1/2: the size that moves half of it; CPU: of both sides, a message of \
              {small} B. Medians of {rounds}{}; to am: the median of the rounds' \
-             ratios,\nof messages only with equal batches, and of bytes a second of {}\n\n",
+             ratios,\nof messages only with equal batches, and of bytes a second of {}\n",
             if spread { ", with\nhalf of their range" } else { "" },
             in_few(self.settings.largest())
-        );
-        table(&columns(), &self.lines(), &mut text);
+        ));
+        report.rows(&columns(), &self.rows.iter().map(|row| (self, row)).collect::<Vec<Line<'_>>>());
         let sizes = self.settings.sizes.iter().map(|size| format!(">{}", in_few(*size)));
         let heads: Vec<String> = ["peer".to_owned()].into_iter().chain(sizes).collect();
         for (head, (curve, cell)) in [
@@ -151,13 +134,21 @@ impl Comparison {
                 let figures = self.settings.sizes.iter().map(|size| of(row, *size));
                 [Cell::text(row.peer.name)].into_iter().chain(figures).collect()
             };
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{head}\n");
-            grid(&heads, self.measured().map(cells).collect(), &mut text);
+            report.say(format_args!("{head}\n"));
+            report.grid(&heads, self.measured().map(cells).collect());
         }
-        self.words(&mut text);
-        let _ = writeln!(text, "{rounds}, peers taken in turn; {}", self.settings.cores.words());
-        text
+        self.words(&mut report);
+        report.footer(format_args!("{rounds}, peers taken in turn"), self.settings.cores, None);
+        let beside = |row: &Row| -> Option<(String, Value)> {
+            let ratios = self.ratios(row).into_iter();
+            let ratios: Map<_, _> = ratios.filter_map(|(name, ratio)| Some((name.to_owned(), short(ratio?)))).collect();
+            (!ratios.is_empty()).then(|| (row.peer.name.to_owned(), Value::Object(ratios)))
+        };
+        report.summary(json!({
+            "size": self.settings.small(), "rounds": self.settings.amount.rounds, "mtu": self.settings.mtu,
+            "offload": self.offload, "over_am": self.rows.iter().filter_map(beside).collect::<Map<_, _>>(),
+        }));
+        report
     }
 
     /// The rows that have figures.
@@ -172,26 +163,26 @@ impl Comparison {
     }
 
     /// Descriptions, reasons for missing figures, and notes.
-    fn words(&self, text: &mut String) {
+    fn words(&self, report: &mut Report) {
         let mut said: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
             let version = if row.version.is_empty() { String::new() } else { format!("; {}", row.version) };
-            let _ = writeln!(text, "  {}: {}{version}", row.peer.name, row.peer.what);
+            report.say(format_args!("  {}: {}{version}", row.peer.name, row.peer.what));
             for reason in row.reasons() {
                 // Several peers may lack the same thing, with the same long reason.
-                let _ = match said.iter().find(|(_, its)| *its == reason) {
-                    Some((first, _)) => writeln!(text, "    as {first}"),
-                    None => writeln!(text, "    {}", reason.trim_end().replace('\n', "\n    ")),
-                };
+                match said.iter().find(|(_, its)| *its == reason) {
+                    Some((first, _)) => report.say(format_args!("    as {first}")),
+                    None => report.say(format_args!("    {}", reason.trim_end().replace('\n', "\n    "))),
+                }
                 said.push((row.peer.name, reason));
             }
         }
-        text.push('\n');
+        report.say("");
         let mut notes: Vec<&str> = Vec::new();
         for note in self.measured().flat_map(|row| row.peer.notes) {
             if !notes.contains(note) {
                 notes.push(note);
-                let _ = writeln!(text, "  {note}");
+                report.say(format_args!("  {note}"));
             }
         }
     }
@@ -218,7 +209,7 @@ mod tests {
         let mut as_well = row("fi", &[]);
         as_well.absent.clone_from(&missing.absent);
         let all = comparison(vec![row("am", &[1000.0, 1100.0, 900.0]), row("udp", &[2000.0]), missing, as_well]);
-        let text = all.table();
+        let text = all.report().text;
         let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
         let am = line("am ");
         assert!(am.contains("veth kernel") && am.contains("2.06 µs ±10 %") && am.contains("1.00"), "{am}");
@@ -232,7 +223,7 @@ mod tests {
         assert!(text.contains("half of their range"), "{text}");
         let mut once = comparison(vec![]);
         once.settings.amount.rounds = 1;
-        assert!(!once.table().contains("their range"));
+        assert!(!once.report().text.contains("their range"));
         assert_eq!(text.matches("  a note\n").count(), 1, "{text}");
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.lines().filter(|line| words(line) == "peer 8 B 64 B 4 KiB").count(), 2, "{text}");

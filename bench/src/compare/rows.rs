@@ -7,13 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::offload::Offload;
 use super::peer::Peer;
-use am_measure::batching::Batching;
-use am_measure::cores::Cores;
-use am_measure::error::Error;
-use am_measure::plan::{Amount, DriverOptions};
-use am_measure::spread::Spread;
-use am_measure::sweep::fit::size_of_rate;
-use am_measure::watch::Watch;
+use am_measure::sweep::size_of_rate;
+use am_measure::{Amount, Batching, Cores, DriverOptions, Error, Spread, Watch};
 
 /// Messages from this size on fill several frames of any length.
 const MIN_MANY_FRAMES: usize = 1 << 16;
@@ -216,7 +211,7 @@ impl Comparison {
 pub(super) mod tests {
     use super::super::peer::{Source, Wire};
     use super::*;
-    use am_measure::driver::Driver;
+    use am_measure::Driver;
 
     /// A turn in which a message takes `start` nanoseconds, and one more for each byte.
     fn turn(start: f64) -> Turn {

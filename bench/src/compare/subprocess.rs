@@ -1,16 +1,12 @@
 //! Runs a program to its end, with limits on its time and its output.
 
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-
-use am_measure::error::Error;
-use am_measure::watch::Watch;
+use am_measure::deploy::Group;
+use am_measure::{Error, Watch};
 
 /// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
@@ -18,33 +14,12 @@ const MAX_OUTPUT: usize = 1 << 20;
 const MAX_ERROR_CHARS: usize = 300;
 /// How often the caller is asked whether to go on.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// How long a program may take to end after its standard input is closed.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A program and its process group; killed when it is dropped.
-struct Group(Child);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A sandbox ends now, with all its processes.
-        drop(self.0.stdin.take());
-        let begin = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) {
-            if begin.elapsed() > EXIT_TIMEOUT {
-                let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
-                let _ = self.0.wait();
-            }
-            sleep(CHECK_INTERVAL);
-        }
-    }
-}
 
 /// Run a program until it ends, with this input. Its standard input is a pipe that closes when this process ends. After
 /// an error, the program and its process group have ended too.
 pub(super) fn run(command: &mut Command, input: &[u8], limit: Duration, watch: &Watch) -> Result<Output, Error> {
-    // Its own process group, so that Ctrl-C reaches only this program.
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut group = Group(command.spawn().map_err(Error::system("starting a program"))?);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut group = Group::start(command, "starting a program")?;
     if let Some(stdin) = &mut group.0.stdin {
         // A program that does not read it says why.
         let _ = stdin.write_all(input);

@@ -71,7 +71,7 @@ impl Babbler {
 
 fn plan(drivers: &str, rounds: u64) -> String {
     format!(
-        r#"{{"version":8,"near":{{"name":"babbler","address":[1,2,3,4,5,6],"ipv4":"0.0.0.0","ipv6":null,"core":99,"mtu":0}},"vias":[{drivers}],"rounds":{rounds}}}"#
+        r#"{{"version":9,"near":{{"name":"babbler","address":[1,2,3,4,5,6],"ipv4":"0.0.0.0","ipv6":null,"core":99,"mtu":0}},"vias":[{drivers}],"rounds":{rounds}}}"#
     )
 }
 
@@ -79,13 +79,13 @@ fn plan(drivers: &str, rounds: u64) -> String {
 fn clients_that_make_no_sense() {
     let far = start(&[&["--serve", "--on", SERVER, "--name", "beta"]]);
     let mut babbler = Babbler::new();
-    for nonsense in ["", "\0\u{1b}[2J", "[]", "{\"version\":8}", &plan(r#""am","nothing""#, 1)] {
+    for nonsense in ["", "\0\u{1b}[2J", "[]", "{\"version\":9}", &plan(r#""am","nothing""#, 1)] {
         let answer = babbler.ask(nonsense);
         assert!(answer.contains("cannot parse"), "{nonsense}: {answer}");
     }
     // These are accepted, but fail or have nothing to do.
     assert!(babbler.ask(&plan("", u64::MAX)).contains("names no driver"));
-    for (drivers, rounds) in [(r#""cacheline""#, u64::MAX), (r#"{"row":"hybrid"}"#, 1), (r#""raw""#, 0)] {
+    for (drivers, rounds) in [(r#""cacheline""#, u64::MAX), (r#""hybrid""#, 1), (r#""raw""#, 0)] {
         let answer = babbler.ask(&plan(drivers, rounds));
         assert!(answer.starts_with(r#"{"Accepted""#), "{drivers}: {answer}");
     }

@@ -89,7 +89,7 @@ impl ControlMessage {
         let time = |time: Duration| time.as_nanos() as u64;
         let (head, step, [a, b, c]) = match self {
             ControlMessage::Hello(s) => {
-                let head = 1 | (s.bench.code() as u64) << 8 | (s.loss.0 as u64) << 16;
+                let head = 1 | (s.bench as u64) << 8 | (s.loss.0 as u64) << 16;
                 (head, s.number, [s.size as u64, time(s.warm_up), time(s.time)])
             }
             ControlMessage::Ready { step } => (2, step, [0; 3]),

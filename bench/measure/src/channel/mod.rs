@@ -7,9 +7,9 @@ pub(crate) use control::{ControlMessage, Step};
 pub use spin_wait::SpinWait;
 pub(crate) use spin_wait::Timeouts;
 
-use crate::batching::Batching;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::plan::Batching;
 use crate::size::FrameLayout;
 
 /// Messages that a sender hands over with one doorbell. In copy mode the kernel sends at most 32 frames a system call,

@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_afxdp::Interface;
+use am_afxdp::{Interface, Xdp, XdpOptions};
+use am_api::transports::OpenError;
 use am_api::{Idle, Node};
 use am_transport::{NameError, Transport, TransportName};
 use am_wire::Address;
@@ -12,11 +13,9 @@ use am_wire::frame::ETHERNET_HEADER;
 use nix::ifaddrs::getifaddrs;
 
 use crate::channel::{Channel, Timeouts};
-use crate::deploy::open::{self, is_interface};
 use crate::deploy::processes::{LocalTransport, STAGE};
 use crate::driver::Driver;
-use crate::driver::Row;
-use crate::drivers::am::{self, Am};
+use crate::drivers::am::{self, Am, facility};
 use crate::drivers::cacheline::Cacheline;
 use crate::drivers::dp::DpChannel;
 use crate::drivers::dpdk;
@@ -55,11 +54,6 @@ pub struct NamedLink {
     address: [u8; 6],
     /// The number of drivers opened so far. Both sides open the same ones.
     opened: usize,
-}
-
-/// Open; try again while an address is not usable yet.
-fn once_usable<T>(watch: &Watch, open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    watch.retry(ADDRESS_TIMEOUT, Duration::ZERO, |error| matches!(error, Error::NoIp(_)), open)
 }
 
 /// Replace port 0 by a free port. Each driver opens it again, and the other side has to find all of them at one
@@ -117,7 +111,7 @@ impl NamedLink {
         how: DriverOptions,
         watch: &Watch,
     ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
-        open::open(&self.name()?.to_string(), how, watch)
+        open(&self.name()?.to_string(), how, watch)
     }
 
     /// The interface of bare sockets, what they are called in reports, and what the two sides carry.
@@ -131,10 +125,15 @@ impl NamedLink {
     }
 
     fn udp(&self, peer: &SideInfo, watch: &Watch) -> Result<Udp, Error> {
-        once_usable(watch, || {
-            let (interface, mode, here, mtu) = self.kernel(peer)?;
-            Udp::open(self.side, interface, mtu, (&here, peer), mode)
-        })
+        watch.retry(
+            ADDRESS_TIMEOUT,
+            Duration::ZERO,
+            |error| matches!(error, Error::NoIp(_)),
+            || {
+                let (interface, mode, here, mtu) = self.kernel(peer)?;
+                Udp::open(self.side, interface, mtu, (&here, peer), mode)
+            },
+        )
     }
 
     fn tcp(&self, write_batching: WriteBatching, peer: &SideInfo, watch: &Watch) -> Result<Tcp, Error> {
@@ -150,39 +149,6 @@ impl NamedLink {
             Side::Far => [peer.name.as_str(), &self.node],
         };
         DpChannel::open((am::node(Idle::spinning(), &self.node, how, transport)?, xdp), self.side, names, watch)
-    }
-
-    /// The transport without our protocol: a bare socket, or bare frames.
-    fn raw(&self, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
-        Ok(match (&self.interface, self.on.scheme()) {
-            (Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?),
-            (None, "udp") => Box::new(self.udp(peer, watch)?),
-            (None, "tcp") => Box::new(self.tcp(WriteBatching::like_ours(how), peer, watch)?),
-            (None, "dpdk") => Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?),
-            (None, "sim") => Box::new(Queues::simulated(&self.name()?, watch)?),
-            _ => return Err(self.not_here(Driver::Raw)),
-        })
-    }
-
-    fn row(&self, row: Row, peer: &SideInfo, how: DriverOptions, watch: &Watch) -> Opened {
-        let like_ours = WriteBatching::like_ours(how);
-        Ok(match (row, &self.interface, self.on.scheme()) {
-            (Row::UdpSleeping, Some(_), _) => Box::new(Sleeping::new(self.udp(peer, watch)?)),
-            (Row::TcpNagle, Some(_), _) => Box::new(self.tcp(WriteBatching::Kernel, peer, watch)?),
-            (Row::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
-            (Row::Tcp, Some(_), _) | (Row::Tcp, _, "tcp") => Box::new(self.tcp(like_ours, peer, watch)?),
-            (Row::Buffers | Row::Interpreted, ..) => {
-                // Without an interface, the address of the other side is known once it sends.
-                let to = if self.interface.is_some() { peer.link() } else { Address::BROADCAST };
-                let (transport, xdp) = self.transport(how, watch)?;
-                Box::new(Queues::new(transport, to, Driver::Row(row)).carrying(peer, xdp))
-            }
-            (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(row)),
-            (_, None, "dpdk") if !row.is_kernel() => {
-                Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(row))
-            }
-            _ => return Err(self.not_here(Driver::Row(row))),
-        })
     }
 
     fn not_here(&self, driver: Driver) -> Error {
@@ -230,24 +196,41 @@ impl Link for NamedLink {
         self.opened += 1;
         // The interface of a server may get another MTU or address.
         self.interface = self.interface()?;
-        match driver {
+        if self.is_several && driver != Driver::Am {
             // The near side may ask for what this side does not have.
-            other if self.is_several && other != Driver::Am => Err(self.not_here(other)),
-            Driver::Am => {
-                let (transport, xdp) = self.transport(how, watch)?;
-                Ok(Box::new(Am::over((transport, xdp), self.side, &self.node, peer, how, watch)?))
-            }
-            Driver::Raw => self.raw(peer, how, watch),
-            Driver::Udp if matches!(self.on.scheme(), "udp" | "xdp") => Ok(Box::new(self.udp(peer, watch)?)),
-            Driver::Row(Row::Dp) => Ok(Box::new(self.dp(peer, how, watch)?)),
-            Driver::Row(row) => self.row(row, peer, how, watch),
-            Driver::Cacheline if self.on.scheme() == "shm" => {
-                let name =
-                    format!("{}-{}", self.on.settings("lab").map_or("am-bench", |(which, _)| which), self.opened);
-                Ok(Box::new(Cacheline::open(self.side, &name, watch)?))
-            }
-            other => Err(self.not_here(other)),
+            return Err(self.not_here(driver));
         }
+        let like_ours = WriteBatching::like_ours(how);
+        Ok(match (driver, &self.interface, self.on.scheme()) {
+            (Driver::Am, ..) => {
+                Box::new(Am::over(self.transport(how, watch)?, self.side, &self.node, peer, how, watch)?)
+            }
+            (Driver::Dp, ..) => Box::new(self.dp(peer, how, watch)?),
+            (Driver::Cacheline, _, "shm") => {
+                let which = self.on.settings("lab").map_or("am-bench", |(which, _)| which);
+                Box::new(Cacheline::open(self.side, &format!("{which}-{}", self.opened), watch)?)
+            }
+            (Driver::Cacheline, ..) => return Err(self.not_here(driver)),
+            (Driver::Udp, Some(_), _) | (Driver::Raw | Driver::Udp, None, "udp") => Box::new(self.udp(peer, watch)?),
+            (Driver::UdpSleeping, Some(_), _) => Box::new(Sleeping::new(self.udp(peer, watch)?)),
+            (Driver::Tcp, Some(_), _) | (Driver::Raw | Driver::Tcp, None, "tcp") => {
+                Box::new(self.tcp(like_ours, peer, watch)?)
+            }
+            (Driver::TcpNagle, Some(_), _) => Box::new(self.tcp(WriteBatching::Kernel, peer, watch)?),
+            (Driver::TcpSleeping, Some(_), _) => Box::new(Sleeping::new(self.tcp(like_ours, peer, watch)?)),
+            (Driver::Raw, None, "sim") => Box::new(Queues::simulated(&self.name()?, watch)?),
+            (Driver::Buffers | Driver::Interpreted, ..) => {
+                // Without an interface, the address of the other side is known once it sends.
+                let to = if self.interface.is_some() { peer.link() } else { Address::BROADCAST };
+                let (transport, xdp) = self.transport(how, watch)?;
+                Box::new(Queues::new(transport, to, driver).carrying(peer, xdp))
+            }
+            (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(driver)),
+            (_, None, "dpdk") if !driver.is_kernel() => {
+                Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(driver))
+            }
+            _ => return Err(self.not_here(driver)),
+        })
     }
 
     /// Only the link of a NIC may go down when a driver is opened. A near side that cannot open its own leaves without
@@ -288,4 +271,39 @@ fn of_interface(name: &str, interface: &Interface, core: Option<usize>) -> Resul
     let ipv6 = ipv6.filter(|ip| ip.is_unicast_link_local()).find(|ip| usable((*ip).into()));
     let (name, address, mtu) = (name.to_owned(), interface.address.0, Some(interface.mtu));
     Ok(SideInfo { name, address, ipv4, ipv6, unusable, core, mtu })
+}
+
+pub(super) const XDP: &str = "xdp:";
+
+/// Devices that cannot be opened until their other end is there.
+const MEETING_DEVICES: [&str; 2] = ["dpdk:net_memif", "dpdk:net_virtio_user"];
+
+/// The pause between two attempts to open one of them.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Whether this names one interface and nothing else.
+pub fn is_interface(on: &str) -> bool {
+    on.starts_with(XDP) && am_api::transports::split(on).len() == 1
+}
+
+/// Open the transport of this name. If it has an XDP program, the name of its attach mode is returned. Some devices cannot
+/// be opened until the other side is ready, so opening them is tried again.
+pub fn open(on: &str, how: DriverOptions, watch: &Watch) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
+    if let Some(interface) = on.strip_prefix(XDP).filter(|_| is_interface(on)) {
+        let xdp = open_xdp(interface, how)?;
+        let attach = xdp.mode().attach.name();
+        return Ok((Box::new(xdp), Some(attach)));
+    }
+    let bad =
+        |error: OpenError| if error.is_about_the_name() { Error::Usage(error.to_string()) } else { facility(error) };
+    let needs_other_end = MEETING_DEVICES.iter().any(|device| on.starts_with(device));
+    let may_pass = |error: &Error| needs_other_end && matches!(error, Error::Facility(_));
+    let open = || am_api::transports::open(on).map_err(bad);
+    Ok((watch.retry(PEER_TIMEOUT, RETRY_INTERVAL, may_pass, open)?, None))
+}
+
+/// Open AF_XDP on this interface.
+pub(crate) fn open_xdp(interface: &str, how: DriverOptions) -> Result<Xdp, Error> {
+    let options = XdpOptions { attach: how.xdp.attach(), ..XdpOptions::new(interface) };
+    Ok(am_afxdp::open(&options)?)
 }

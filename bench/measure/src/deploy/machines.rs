@@ -14,7 +14,7 @@ use crate::drivers::am::{connect, facility};
 use crate::error::Error;
 use crate::out::status;
 use crate::plan::{Answer, DriverOptions, Plan, SideInfo};
-use crate::report::words::rounds;
+use crate::report::rounds;
 use crate::session::{Link, Order, PlanChannel, Session, Setup, follow, run};
 use crate::watch::Watch;
 

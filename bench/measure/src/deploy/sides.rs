@@ -2,16 +2,16 @@
 
 use std::thread::{self, ScopedJoinHandle};
 
+use crate::deploy::veth::WireRate;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::plan::Side;
 use crate::rights;
 use crate::session::{Link, Session, Setup};
-use crate::wire::WireRate;
 
 use super::child;
 use super::link::NamedLink;
-use super::open::XDP;
+use super::link::XDP;
 use super::processes::{LocalTransport, STAGE, TransportPair};
 use super::veth::{Pair, check_mtu, interfaces};
 

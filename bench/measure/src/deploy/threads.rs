@@ -10,7 +10,6 @@ use am_wire::frame::ETHERNET_HEADER;
 use crate::cores::pin;
 use crate::deploy::link::NamedLink;
 use crate::driver::Driver;
-use crate::driver::Row;
 use crate::drivers::am::{Am, facility};
 use crate::drivers::queues::Queues;
 use crate::error::Error;
@@ -113,12 +112,10 @@ impl<F: Fn() -> Result<End, Error>> Link for LoopbackLink<F> {
                 let transport = Box::new(plug.open().map_err(facility)?);
                 Box::new(Am::over((transport, None), self.side, self.name, peer, how, watch)?)
             }
-            Driver::Raw | Driver::Row(Row::Buffers | Row::Interpreted) => {
+            Driver::Raw | Driver::Buffers | Driver::Interpreted => {
                 Box::new(Queues::new(plug.open().map_err(facility)?, other, driver))
             }
-            Driver::Udp | Driver::Cacheline | Driver::Row(_) => {
-                return Err(Error::Usage("--hosts loopback has no kernel sockets: give --driver am,raw".to_owned()));
-            }
+            _ => return Err(Error::Usage("--hosts loopback has no kernel sockets: give --driver am,raw".to_owned())),
         })
     }
 }

@@ -13,12 +13,12 @@ use am_wire::bulk::Segment;
 
 use super::lossy::{self, LossSetting};
 use super::transfers::Transfers;
-use crate::batching::Batching;
 use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::plan::Batching;
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 

@@ -7,11 +7,11 @@ use am_api::Node;
 use am_dp::{Dp, Dpid, Nid, Nodes, Point, WriteError};
 
 use super::am::facility;
-use crate::batching::Batching;
 use crate::channel::{Arrived, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
-use crate::driver::{Driver, Row};
+use crate::driver::Driver;
 use crate::error::Error;
+use crate::plan::Batching;
 use crate::plan::Side;
 use crate::watch::Watch;
 
@@ -87,7 +87,7 @@ impl DpChannel {
         watch: &Watch,
     ) -> Result<DpChannel, Error> {
         let mut vertex = Vertex::open(node, side, names)?;
-        let mut wait = SpinWait::new(watch, Driver::Row(Row::Dp), "connecting", Timeouts::default().open);
+        let mut wait = SpinWait::new(watch, Driver::Dp, "connecting", Timeouts::default().open);
         vertex.connect(|| wait.idle().map(drop))?;
         let how = vertex.dp.describe(&vertex.point);
         let how = how.ok_or_else(|| Error::Lost("its edge has ended".to_owned()))?;

@@ -1,17 +1,21 @@
 //! The drivers: each makes a [`Channel`](crate::channel::Channel) of something that carries messages.
 
-pub mod am;
-pub mod cacheline;
-pub mod dp;
-pub mod dpdk;
-pub mod lossy;
-pub mod queues;
-pub mod raw;
-pub mod sleeping;
-pub mod tcp;
+pub(crate) mod am;
+pub(crate) mod cacheline;
+pub(crate) mod dp;
+pub(crate) mod dpdk;
+mod lossy;
+pub(crate) mod queues;
+pub(crate) mod raw;
+pub(crate) mod sleeping;
+pub(crate) mod tcp;
 mod transfers;
-pub mod udp;
+pub(crate) mod udp;
 mod udp_batch;
+
+pub use am::{facility, node};
+pub use dp::Vertex;
+pub use tcp::IP_TCP_HEADERS;
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::{Content, IN_PLACE_BYTE};
-use crate::driver::{Driver, Row};
+use crate::driver::Driver;
 use crate::drivers::am::facility;
 use crate::error::Error;
 use crate::plan::SideInfo;
@@ -36,7 +36,7 @@ const WINDOW: u64 = 512;
 
 /// On a simulated network: less than half of a NIC's ring, as for other bare frames.
 const SIMULATED_WINDOW: u64 = 256;
-const INTERPRETED: Driver = Driver::Row(Row::Interpreted);
+const INTERPRETED: Driver = Driver::Interpreted;
 /// `hybrid` copies payloads up to this length: four cache lines.
 const MAX_COPIED: usize = 256;
 /// The bytes of a `bare` frame with version, kind and flow.

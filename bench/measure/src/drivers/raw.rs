@@ -10,12 +10,12 @@ use am_afxdp::Interface;
 use am_wire::frame::{ETHERNET_HEADER, MIN_FRAME};
 use am_wire::{Address, EtherType};
 
-use crate::batching::Batching;
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::{Content, IN_PLACE_BYTE};
-use crate::driver::Row;
+use crate::driver::Driver;
 use crate::drivers::queues::{hybrid, provide};
 use crate::error::Error;
+use crate::plan::Batching;
 use crate::plan::{SideInfo, XdpArg};
 
 /// At most half of the receiver's ring, so that a short absence loses nothing.
@@ -46,7 +46,7 @@ pub(crate) struct RawChannel<D = am_afxdp::raw::Raw> {
     raw: D,
     info: ChannelInfo,
     window: u64,
-    row: Row,
+    driver: Driver,
     content: Content,
     echo: bool,
     /// Where the last payload was copied to, if they are copied.
@@ -84,7 +84,7 @@ impl<D: Device> RawChannel<D> {
             raw,
             info,
             window: WINDOW.min(depth as u64 / 2),
-            row: Row::Streamed,
+            driver: Driver::Raw,
             content: Content::default(),
             echo: false,
             copy: vec![],
@@ -96,16 +96,16 @@ impl<D: Device> RawChannel<D> {
         }
     }
 
-    /// The driver of this row of the ablation. Each adds one thing to the row below it; `raw` is `streamed`.
-    pub(crate) fn of(mut self, row: Row) -> RawChannel<D> {
-        self.info.batching = if row == Row::Baseline { Batching::Single } else { Batching::Bursts };
-        RawChannel { row, ..self }
+    /// As `raw`, or as a row of the ablation. Each row adds one thing to the row below it; `raw` is `streamed`.
+    pub(crate) fn of(mut self, driver: Driver) -> RawChannel<D> {
+        self.info.batching = if driver == Driver::Baseline { Batching::Single } else { Batching::Bursts };
+        RawChannel { driver, ..self }
     }
 
     /// The limit of frames in a turn, in each direction.
     #[inline]
     fn burst(&self, wanted: usize) -> usize {
-        if self.row == Row::Baseline { wanted.min(1) } else { wanted }
+        if self.driver == Driver::Baseline { wanted.min(1) } else { wanted }
     }
 }
 
@@ -152,9 +152,9 @@ impl<D: Device> Channel for RawChannel<D> {
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        self.content = match self.row {
-            Row::AllDma => Content::in_place(size),
-            Row::Hybrid => hybrid(size),
+        self.content = match self.driver {
+            Driver::AllDma => Content::in_place(size),
+            Driver::Hybrid => hybrid(size),
             _ => Content::of(size),
         };
         let mut frame = [&self.out[..], self.content.bytes()].concat();
@@ -171,10 +171,10 @@ impl<D: Device> Channel for RawChannel<D> {
         let count = self.burst(count);
         let RawChannel { raw, content, .. } = self;
         let (payload, end) = (content.bytes(), ETHERNET_HEADER + content.bytes().len());
-        let sent = match self.row {
-            Row::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
-            Row::Copied => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].copy_from_slice(payload)),
-            Row::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
+        let sent = match self.driver {
+            Driver::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
+            Driver::Copied => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].copy_from_slice(payload)),
+            Driver::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
             _ => raw.send(count),
         };
         sent.map_err(failed)
@@ -184,7 +184,7 @@ impl<D: Device> Channel for RawChannel<D> {
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let (mut arrived, budget) = (Arrived::default(), self.burst(budget));
         let RawChannel { raw, content, controls, amid, copy, .. } = self;
-        let is_copied = self.row == Row::Copied;
+        let is_copied = self.driver == Driver::Copied;
         let (data, control_source, echo) = (self.data, self.control_source, self.echo);
         raw.receive(budget, &mut |piece, more| {
             let is_data = amid.unwrap_or_else(|| piece[6..12] == data);

@@ -8,14 +8,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::batching::Batching;
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage, SpinWait, Timeouts};
 use crate::content::Content;
-use crate::driver::{Driver, Row};
+use crate::driver::Driver;
 use crate::drivers::am::COALESCED_BATCH;
 use crate::drivers::sleeping::Pollable;
 use crate::drivers::udp::addresses;
 use crate::error::Error;
+use crate::plan::Batching;
 use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
@@ -180,7 +180,7 @@ fn write(stream: &mut Option<TcpStream>, rest: &mut Vec<u8>, bytes: &[u8]) -> Re
 }
 
 fn connect(other: SocketAddr, write_batching: WriteBatching, watch: &Watch) -> Result<TcpStream, Error> {
-    let mut wait = SpinWait::new(watch, Driver::Row(Row::Tcp), "connecting", Timeouts::default().open);
+    let mut wait = SpinWait::new(watch, Driver::Tcp, "connecting", Timeouts::default().open);
     loop {
         match TcpStream::connect(other) {
             Ok(stream) => return spinning(stream, write_batching),

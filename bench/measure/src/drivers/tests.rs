@@ -6,7 +6,7 @@ use super::sleeping::{MAX_SLEEP, Sleeping};
 use super::tcp::{WriteBatching, tests as tcp};
 use super::{am, udp};
 use crate::channel::{Arrived, BATCH, Channel, ControlMessage};
-use crate::driver::{Driver, Row};
+use crate::driver::Driver;
 use am_transport::loopback::wire;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn check(name: &str, sizes: &[usize], mut pair: Pair) {
 
 #[test]
 fn messages_arrive_as_they_were_sent_before_the_control_message_behind_them_and_come_back() {
-    for driver in [Driver::Raw, Driver::Row(Row::Buffers), Driver::Row(Row::Interpreted)] {
+    for driver in [Driver::Raw, Driver::Buffers, Driver::Interpreted] {
         check(driver.name(), &[1, 45, 46, 47, 256, 257, 1500], boxed(queues(driver)));
     }
     for piece in [9014, 1510, 4096] {

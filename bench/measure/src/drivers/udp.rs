@@ -238,18 +238,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_datagram_may_take_several_frames() {
-        let [mut near, mut far] = pair();
-        for channel in [&mut near, &mut far] {
-            channel.prepare(65_507).unwrap();
-        }
-        assert_eq!([65_507, 1472, 1473].map(|size| near.info.layout.frames(size)), [45, 1, 2]);
-        assert!((2..=WINDOW).contains(&near.window().unwrap()));
-        assert_eq!(near.send(1).unwrap(), 1);
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, wrong: 0, control: None });
-    }
-
-    #[test]
     fn nobody_there_yet_is_no_error() {
         let (a, b) = (place([127, 0, 0, 3]), place([127, 0, 0, 4]));
         let mut near = Udp::open(Side::Near, "lo", 1500, (&a, &b), "kernel".to_owned()).unwrap();

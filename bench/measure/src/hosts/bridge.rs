@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_afxdp::XdpOptions;
 use am_api::Idle;
 use am_netns::{Bridge, BridgeOptions};
 use am_transport::Transport;
 
 use super::host::{Host, HostClock, builder};
-use super::{Arena, HostPlan, Span, Tally, Wait};
+use super::{Arena, HostPlan, Tally, Wait};
 use crate::cores::{pin, pin_elsewhere};
+use crate::deploy::link::open_xdp;
 use crate::deploy::veth::INTERFACE;
 use crate::drivers::am::facility;
 use crate::error::Error;
-use crate::plan::DriverOptions;
+use crate::plan::{Amount, DriverOptions};
 use crate::watch::Watch;
 
 /// A namespace, its cable and its node take most of a second on a busy machine.
@@ -33,7 +33,6 @@ pub struct Bridged<'a> {
     how: DriverOptions,
     /// The core of hosts that poll. The others leave it to them.
     core: Option<usize>,
-    mode: String,
     watch: &'a Watch,
 }
 
@@ -62,7 +61,7 @@ impl<'a> Bridged<'a> {
         let hosts: Vec<am_netns::Host> = (0..ports).map(host).collect::<Result<_, _>>()?;
         let options = BridgeOptions { mtu, ..BridgeOptions::default() };
         let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), INTERFACE, &options)?;
-        Ok(Bridged { hosts, _bridge: bridge, how, core, mode: "veth copy, bridge".to_owned(), watch })
+        Ok(Bridged { hosts, _bridge: bridge, how, core, watch })
     }
 
     /// One host, on its own thread in its own namespace.
@@ -82,10 +81,8 @@ impl<'a> Bridged<'a> {
             Wait::Yield => (Idle::new(Duration::ZERO, YIELD_TIME), Some(LOOK_INTERVAL)),
             Wait::Block => (Idle::sleeping(), Some(LOOK_INTERVAL)),
         };
-        let options = XdpOptions { attach: self.how.xdp.attach(), ..XdpOptions::new(INTERFACE) };
-        let transport = am_afxdp::open(&options)?;
+        let transport: Box<dyn Transport> = Box::new(open_xdp(INTERFACE, self.how)?);
         let clock = HostClock::Machine(Instant::now());
-        let transport: Box<dyn Transport> = Box::new(transport);
         let mut host = Host::open(builder(plan, self.how, &[]).idle(idle), plan.clone(), transport, clock)?;
         let tally = self.turns(&mut host, wait, shared)?;
         // Peers would take a node that closes for an error.
@@ -124,7 +121,7 @@ impl<'a> Bridged<'a> {
     }
 
     /// Lead the hosts through a run.
-    fn lead(&self, total: usize, span: Span, shared: &Shared) -> Result<(), Error> {
+    fn lead(&self, total: usize, amount: Amount, shared: &Shared) -> Result<(), Error> {
         let begin = Instant::now();
         while shared.ready.load(Relaxed) < total {
             self.watch.check()?;
@@ -138,10 +135,10 @@ impl<'a> Bridged<'a> {
             }
             thread::sleep(CONNECT_INTERVAL);
         }
-        self.sleep(span.warm_up, shared)?;
+        self.sleep(amount.warm_up, shared)?;
         // A host that failed has set the last phase.
         let _ = shared.phase.compare_exchange(CONNECT, COUNT, Relaxed, Relaxed);
-        self.sleep(span.time, shared)
+        self.sleep(amount.time, shared)
     }
 
     fn sleep(&self, time: Duration, shared: &Shared) -> Result<(), Error> {
@@ -156,15 +153,15 @@ impl<'a> Bridged<'a> {
 
 impl Arena for Bridged<'_> {
     fn mode(&self) -> String {
-        self.mode.clone()
+        "veth copy, bridge".to_owned()
     }
 
-    fn run(&mut self, plans: &[HostPlan], span: Span) -> Result<Vec<Tally>, Error> {
+    fn run(&mut self, plans: &[HostPlan], amount: Amount) -> Result<Vec<Tally>, Error> {
         let (this, shared, total) = (&*self, &Shared::default(), plans.len());
         thread::scope(|scope| {
             let threads: Vec<_> =
                 plans.iter().map(|plan| scope.spawn(move || this.host(plan, total, shared))).collect();
-            let led = this.lead(total, span, shared);
+            let led = this.lead(total, amount, shared);
             shared.phase.store(STOP, Relaxed);
             let panicked = |_| Err(facility(std::io::Error::other("the thread of a host panicked")));
             let tallies: Result<Vec<Tally>, Error> =

@@ -65,7 +65,7 @@ pub(super) struct Host {
 
 /// Settings of a node for this plan. `peers` are known without discovery.
 pub(super) fn builder(plan: &HostPlan, how: DriverOptions, peers: &[(String, Address)]) -> Builder {
-    let builder = plan.member.as_ref().map_or_else(|| Node::builder(&plan.name), |member| member.0.builder());
+    let builder = plan.member.as_ref().map_or_else(|| Node::builder(&plan.name), |member| member.builder());
     let builder = builder.coalesce(how.coalesce);
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),

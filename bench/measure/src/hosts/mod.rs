@@ -7,24 +7,29 @@
 //!                 simulation: one thread, netdev-sim, virtual time
 //! ```
 //!
-//! The same [`Host`](host::Host) runs in both: it answers requests, and sends some to its targets.
+//! The same `Host` runs in both: it answers requests, and sends some to its targets.
 //!
-//! Read first: [`HostPlan`], then [`host`].
+//! Read first: [`HostPlan`], then `host`.
 
-pub mod bridge;
-pub mod host;
-pub mod simulation;
+mod bridge;
+mod host;
+mod simulation;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use am_api::GroupMember;
 
+pub use bridge::Bridged;
+pub use host::WORD_BYTES;
+pub use simulation::Simulation;
+
 use crate::error::Error;
 use crate::loops::latency::{RoundTrips, round_trips};
+use crate::plan::Amount;
 
 /// What a host does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct HostPlan {
     /// The name of its node.
     pub name: String,
@@ -40,21 +45,9 @@ pub struct HostPlan {
     pub port: usize,
     /// How it waits for messages.
     pub wait: Wait,
-    /// Its place in a group.
-    pub member: Option<Member>,
+    /// Its place in a group. Its node has the member's name.
+    pub member: Option<Arc<GroupMember>>,
 }
-
-/// A member of a group, whose node has the member's name.
-#[derive(Clone, Debug)]
-pub struct Member(pub Arc<GroupMember>);
-
-impl PartialEq for Member {
-    fn eq(&self, other: &Member) -> bool {
-        self.0.name() == other.0.name()
-    }
-}
-
-impl Eq for Member {}
 
 /// What a host does while it has nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,22 +107,13 @@ impl Tally {
     }
 }
 
-/// How long a run lasts.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// Time after the last connection opened that is not counted.
-    pub warm_up: Duration,
-    /// The time that is counted.
-    pub time: Duration,
-}
-
 /// Where hosts run.
 pub trait Arena {
     /// Device and mode.
     fn mode(&self) -> String;
 
-    /// Let hosts do this, and count for a while. Returns a tally for each.
-    fn run(&mut self, plans: &[HostPlan], span: Span) -> Result<Vec<Tally>, Error>;
+    /// Let hosts do this once, and count for a while; the warm-up begins when all connections are open. Returns a tally for each.
+    fn run(&mut self, plans: &[HostPlan], amount: Amount) -> Result<Vec<Tally>, Error>;
 }
 
 /// Add up the tallies of hosts.

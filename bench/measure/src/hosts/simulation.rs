@@ -1,6 +1,6 @@
 //! Hosts on a simulated switch, in virtual time. The same run has the same figures on every machine.
 //!
-//! A host's processor is simulated by a price list ([`Prices`]): a turn is instantaneous, and then keeps the host busy for
+//! A host's processor is simulated by a price list ([`POLL`] and the others): a turn is instantaneous, and then keeps the host busy for
 //! as long as it would have taken.
 
 use std::cell::RefCell;
@@ -11,27 +11,20 @@ use am_api::{Address, Clock, Incarnation, ManualClock};
 use am_netdev_sim::{MS, Nanos, Net, NetOptions, NicHandle, NodeEvent, US};
 
 use super::host::{Host, HostClock, builder};
-use super::{Arena, HostPlan, Span, Tally};
+use super::{Arena, HostPlan, Tally};
 use crate::error::Error;
-use crate::plan::DriverOptions;
+use crate::plan::{Amount, DriverOptions};
 use crate::watch::Watch;
 
-/// How long the processor of a simulated host takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prices {
-    /// For a turn of the node's loop.
-    pub(crate) poll: Nanos,
-    /// For each visit to one of several endpoints, beside its messages.
-    pub(crate) visit: Nanos,
-    /// For each look at one that has none.
-    pub(crate) look: Nanos,
-    /// For each frame received or sent, with all that its messages cost.
-    pub(crate) frame: Nanos,
-}
-
+/// How long the processor of a simulated host takes: for a turn of the node's loop; for each visit to one of several endpoints,
+/// beside its messages; for each look at one that has none; for each frame received or sent, with all that its messages cost.
+///
 /// Counted instructions at three a nanosecond: 415 for a turn that finds nothing, and 450 for a frame among others, one
 /// way (`docs/results/cost.txt`); 94 more for a turn with one visit (`scripts/cost visits` beside `loopback`), and a few for a look.
-pub const PRICES: Prices = Prices { poll: 140, visit: 30, look: 5, frame: 150 };
+const POLL: Nanos = 140;
+const VISIT: Nanos = 30;
+const LOOK: Nanos = 5;
+const FRAME: Nanos = 150;
 
 /// An idle host looks again after this time at the latest.
 const NAP: Nanos = 50 * US;
@@ -46,8 +39,6 @@ pub struct Simulation<'a> {
     pub how: DriverOptions,
     /// Payload bytes of a frame.
     pub mtu: u32,
-    /// What the steps of a node cost.
-    pub prices: Prices,
     /// How many times the bandwidth between the two halves of the hosts is less than that of their links.
     pub oversubscription: Option<u64>,
     /// Says when to stop.
@@ -73,18 +64,16 @@ struct World<'a> {
     net: Rc<RefCell<Net>>,
     clock: ManualClock,
     places: Vec<Place>,
-    prices: Prices,
     watch: &'a Watch,
 }
 
 impl Arena for Simulation<'_> {
     fn mode(&self) -> String {
-        let Prices { poll, visit, look, frame } = self.prices;
         let trunk = self.oversubscription.map_or(String::new(), |times| format!(", trunk 1:{times}"));
-        format!("simulated, 10 Gb/s, poll {poll} ns, visit {visit} ns, look {look} ns, frame {frame} ns{trunk}")
+        format!("simulated, 10 Gb/s, poll {POLL} ns, visit {VISIT} ns, look {LOOK} ns, frame {FRAME} ns{trunk}")
     }
 
-    fn run(&mut self, plans: &[HostPlan], span: Span) -> Result<Vec<Tally>, Error> {
+    fn run(&mut self, plans: &[HostPlan], amount: Amount) -> Result<Vec<Tally>, Error> {
         let mut world = self.world(plans)?;
         (0..plans.len()).for_each(|at| world.schedule(at, 0));
         let mut until = 0;
@@ -97,9 +86,9 @@ impl Arena for Simulation<'_> {
             world.places.iter_mut().try_for_each(|place| place.host.connect())?;
         }
         let nanos = |time: Duration| time.as_nanos() as Nanos;
-        world.run_until(until + nanos(span.warm_up))?;
+        world.run_until(until + nanos(amount.warm_up))?;
         world.each(Host::start_counting);
-        world.run_until(until + nanos(span.warm_up + span.time))?;
+        world.run_until(until + nanos(amount.warm_up + amount.time))?;
         Ok(world.each(Host::stop_counting))
     }
 }
@@ -138,7 +127,7 @@ impl Simulation<'_> {
             Ok(Place { host, next: Nanos::MAX, busy_until: 0, paid: 0, looked: (0, 0), random: at as u64 + 1 })
         };
         let places = plans.iter().enumerate().map(place).collect::<Result<_, Error>>()?;
-        Ok(World { net: Rc::clone(&net), clock: hand, places, prices: self.prices, watch: self.watch })
+        Ok(World { net: Rc::clone(&net), clock: hand, places, watch: self.watch })
     }
 }
 
@@ -181,10 +170,9 @@ impl World<'_> {
         let (count, has_more) = (net.nic(at).count(), net.nic(at).has_arrivals());
         drop(net);
         let frames = count.received + count.sent;
-        let Prices { poll, visit, look, frame } = self.prices;
         let (visits, looks) = place.host.visits_and_looks();
-        let endpoints = visit * (visits - place.looked.0) + look * (looks - place.looked.1);
-        let cost = poll + endpoints + frame * (frames - place.paid);
+        let endpoints = VISIT * (visits - place.looked.0) + LOOK * (looks - place.looked.1);
+        let cost = POLL + endpoints + FRAME * (frames - place.paid);
         (place.paid, place.looked) = (frames, (visits, looks));
         place.random = place.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         place.busy_until = now + cost + (place.random >> 33) % (cost / 8 + 1);

@@ -19,12 +19,12 @@
 //! Read first: [`Channel`](crate::channel::Channel), then [`OpenDriver`] in `latency`, `throughput`, `logp` and `far`.
 
 mod far;
-pub mod latency;
-pub mod logp;
+pub(crate) mod latency;
+pub(crate) mod logp;
 mod steps;
-pub mod throughput;
+pub(crate) mod throughput;
 
 #[cfg(test)]
-pub mod fake;
+pub(crate) mod fake;
 
 pub(crate) use steps::{CONFIRM_TIME, OpenDriver};

@@ -1,10 +1,10 @@
 //! What a report says of each row, once for the table and for the lines of JSON.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::words::times;
+use super::words::{SIMULATED, is_simulated, times};
 use crate::cores::Cores;
 
 /// A value: text in the table, and a number in JSON.
@@ -112,76 +112,131 @@ impl Cell {
 /// and its value of a row. Without a head it is in JSON alone, without a key in the table alone.
 pub type Column<R> = (&'static str, &'static str, fn(&R) -> Cell);
 
-/// Print the rows as a table, and an empty line.
-pub fn table<R>(columns: &[Column<R>], rows: &[R], text: &mut String) {
-    let lacks = |of: &fn(&R) -> Cell| !rows.is_empty() && rows.iter().all(|row| matches!(of(row), Cell::Absent));
-    let shown: Vec<_> = columns.iter().filter(|(head, _, of)| !head.is_empty() && !lacks(of)).collect();
-    let heads: Vec<&str> = shown.iter().map(|(head, ..)| *head).collect();
-    let cells = |row: &R| shown.iter().map(|(.., of)| of(row)).collect();
-    grid(&heads, rows.iter().map(cells).collect(), text);
-}
-
-/// Print cells below heads, and an empty line. A column has the width of its widest cell, and is aligned to the right if its
-/// head begins with `>`.
-pub fn grid<S: AsRef<str>>(heads: &[S], rows: Vec<Vec<Cell>>, text: &mut String) {
-    let heads: Vec<(&str, bool)> = heads
-        .iter()
-        .map(|head| head.as_ref().strip_prefix('>').map_or((head.as_ref(), false), |head| (head, true)))
-        .collect();
-    let mut lines = vec![heads.iter().map(|(head, _)| (*head).to_owned()).collect::<Vec<_>>()];
-    lines.extend(rows.into_iter().map(|row| row.into_iter().map(Cell::print).collect::<Vec<_>>()));
-    let width = |nth: usize| lines.iter().filter_map(|line| line.get(nth)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..heads.len()).map(|nth| width(nth).unwrap_or(0)).collect();
-    for line in &lines {
-        let mut printed = String::new();
-        for ((cell, (_, right)), width) in line.iter().zip(&heads).zip(&widths) {
-            // Writing to a string cannot fail.
-            let _ = if *right { write!(printed, "  {cell:>width$}") } else { write!(printed, "  {cell:<width$}") };
-        }
-        let _ = writeln!(text, "{}", printed.trim_end());
-    }
-    text.push('\n');
-}
-
-/// One object for each row.
-pub fn lines<R>(bench: &str, columns: &[Column<R>], rows: &[R]) -> Vec<Value> {
-    let line = |row: &R| {
-        let mut line = json!({ "bench": bench });
-        for (_, key, of) in columns.iter().filter(|(_, key, _)| !key.is_empty()) {
-            let (outer, inner) = key.split_once('.').map_or((*key, None), |(outer, inner)| (outer, Some(inner)));
-            match (of(row).json(), inner) {
-                (Some(value), Some(inner)) => line[outer][inner] = value,
-                (Some(value), None) => line[outer] = value,
-                (None, _) => {}
-            }
-        }
-        line
-    };
-    rows.iter().map(line).collect()
-}
-
-/// The lines, and a summary of the bench last. It says if the network was simulated. Both say the cores, if there are any.
-pub fn summed(
-    mut lines: Vec<Value>,
-    bench: &str,
+/// What a command reports: text for people, and lines of JSON for programs, from the same columns.
+#[derive(Debug, Default)]
+pub struct Report {
+    bench: &'static str,
+    /// Printed without `--json`.
+    pub text: String,
+    /// Printed with it.
+    pub lines: Vec<Value>,
     cores: Option<Cores>,
-    is_simulated: bool,
-    summary: Value,
-) -> Vec<Value> {
-    let mut all = Map::new();
-    if summary.get("bench").is_none() {
-        all.insert("bench".to_owned(), json!(bench));
+}
+
+impl Report {
+    /// The report of this bench, which begins with a title.
+    pub fn new(bench: &'static str, title: impl Display) -> Report {
+        let mut report = Report::default();
+        report.begin(bench, title);
+        report
     }
-    all.extend(summary.as_object().cloned().unwrap_or_default());
-    if let Some(cores) = cores.map(|cores| json!([cores.near, cores.far])) {
-        lines.iter_mut().for_each(|line| line["cores"] = cores.clone());
-        all.insert("cores".to_owned(), cores);
+
+    /// What follows is of this bench, and has a title.
+    pub(crate) fn begin(&mut self, bench: &'static str, title: impl Display) {
+        self.bench = bench;
+        self.say(format_args!("{title}\n"));
     }
-    if is_simulated {
-        all.insert("simulated".to_owned(), json!(true));
+
+    /// A line of text.
+    pub fn say(&mut self, words: impl Display) {
+        self.text += &format!("{words}\n");
     }
-    lines.push(json!({ "summary": all }));
-    lines
+
+    /// The rows as a table, and an object for each.
+    pub fn rows<R>(&mut self, columns: &[Column<R>], rows: &[R]) {
+        self.table(columns, rows);
+        self.lines(columns, rows);
+    }
+
+    /// The rows as a table, and an empty line.
+    pub fn table<R>(&mut self, columns: &[Column<R>], rows: &[R]) {
+        let lacks = |of: &fn(&R) -> Cell| !rows.is_empty() && rows.iter().all(|row| matches!(of(row), Cell::Absent));
+        let shown: Vec<_> = columns.iter().filter(|(head, _, of)| !head.is_empty() && !lacks(of)).collect();
+        let heads: Vec<&str> = shown.iter().map(|(head, ..)| *head).collect();
+        let cells = |row: &R| shown.iter().map(|(.., of)| of(row)).collect();
+        self.grid(&heads, rows.iter().map(cells).collect());
+    }
+
+    /// An object for each row.
+    pub fn lines<R>(&mut self, columns: &[Column<R>], rows: &[R]) {
+        for row in rows {
+            let mut line = json!({ "bench": self.bench });
+            for (_, key, of) in columns.iter().filter(|(_, key, _)| !key.is_empty()) {
+                let (outer, inner) = key.split_once('.').map_or((*key, None), |(outer, inner)| (outer, Some(inner)));
+                match (of(row).json(), inner) {
+                    (Some(value), Some(inner)) => line[outer][inner] = value,
+                    (Some(value), None) => line[outer] = value,
+                    (None, _) => {}
+                }
+            }
+            self.lines.push(line);
+        }
+    }
+
+    /// Cells below heads, and an empty line. A column has the width of its widest cell, and is aligned to the right if its
+    /// head begins with `>`.
+    pub fn grid<S: AsRef<str>>(&mut self, heads: &[S], rows: Vec<Vec<Cell>>) {
+        let heads: Vec<(&str, bool)> = heads
+            .iter()
+            .map(|head| head.as_ref().strip_prefix('>').map_or((head.as_ref(), false), |head| (head, true)))
+            .collect();
+        let mut lines = vec![heads.iter().map(|(head, _)| (*head).to_owned()).collect::<Vec<_>>()];
+        lines.extend(rows.into_iter().map(|row| row.into_iter().map(Cell::print).collect::<Vec<_>>()));
+        let width = |nth: usize| lines.iter().filter_map(|line| line.get(nth)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..heads.len()).map(|nth| width(nth).unwrap_or(0)).collect();
+        for line in &lines {
+            let mut printed = String::new();
+            for ((cell, (_, right)), width) in line.iter().zip(&heads).zip(&widths) {
+                // Writing to a string cannot fail.
+                let _ = if *right { write!(printed, "  {cell:>width$}") } else { write!(printed, "  {cell:<width$}") };
+            }
+            self.say(printed.trim_end());
+        }
+        self.say("");
+    }
+
+    /// Below the tables: what was measured how often, on which cores, where the XDP program ran. The lines so far get the
+    /// cores, too.
+    pub fn footer(&mut self, measured: impl Display, cores: Cores, xdp: Option<&str>) {
+        self.say(format_args!("{measured}; {}", cores.words()));
+        xdp.into_iter().for_each(|xdp| self.say(xdp));
+        self.say_if_simulated();
+        self.stamp("cores", &json!([cores.near, cores.far]));
+        self.cores = Some(cores);
+    }
+
+    /// Give each line so far this field.
+    pub fn stamp(&mut self, key: &str, value: &Value) {
+        self.lines.iter_mut().for_each(|line| line[key] = value.clone());
+    }
+
+    /// That the figures are no measurement, if the network was simulated.
+    pub fn say_if_simulated(&mut self) {
+        if self.is_simulated() {
+            self.say(SIMULATED);
+        }
+    }
+
+    /// Whether the network was simulated, as the modes of the lines say.
+    pub fn is_simulated(&self) -> bool {
+        self.lines.iter().any(|line| line["mode"].as_str().is_some_and(is_simulated))
+    }
+
+    /// The last line: a summary of the bench.
+    pub fn summary(&mut self, summary: Value) {
+        let mut all = Map::new();
+        if summary.get("bench").is_none() {
+            all.insert("bench".to_owned(), json!(self.bench));
+        }
+        all.extend(summary.as_object().cloned().unwrap_or_default());
+        if let Some(cores) = self.cores {
+            all.insert("cores".to_owned(), json!([cores.near, cores.far]));
+        }
+        if self.is_simulated() {
+            all.insert("simulated".to_owned(), json!(true));
+        }
+        self.lines.push(json!({ "summary": all }));
+    }
 }
 
 /// Four digits after the point are more than any measurement here knows.
@@ -237,11 +292,11 @@ mod tests {
             (">to pair", "ratio", |_| Cell::of(None, Cell::Ratio)),
             (">loss", "loss", |_| Cell::Absent),
         ];
-        let mut text = String::new();
-        table(COLUMNS, &[1234.4], &mut text);
-        assert_eq!(text, "  row     time  to pair\n  one  1.23 µs\n\n");
+        let mut report = Report::new("a", "title");
+        report.rows(COLUMNS, &[1234.4]);
+        assert_eq!(report.text, "title\n\n  row     time  to pair\n  one  1.23 µs\n\n");
         let expected = json!({ "bench": "a", "ns": { "p50": 1234.4 }, "rate": 810_110, "ratio": null });
-        assert_eq!(lines("a", COLUMNS, &[1234.4]), [expected]);
+        assert_eq!(report.lines, [expected]);
     }
 
     #[test]

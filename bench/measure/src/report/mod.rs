@@ -1,29 +1,36 @@
 //! The report of the measurements: a table for people, JSON for programs.
 
-pub mod columns;
-mod loss_curve;
-pub mod words;
+mod columns;
+mod words;
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use strum::VariantArray;
+use words::{DISTURBED, MAX_SPREAD, sentence, telling};
 
-use crate::batching::Batching;
+use crate::chart::{self, COLOURS, Curve, Horizontal, Names, Panel, SeriesLabelPosition, Vertical};
 use crate::cores::Cores;
 use crate::driver::Driver;
+use crate::error::Error;
 use crate::loss::Loss;
+use crate::plan::Batching;
 use crate::plan::Bench;
 use crate::spread::Spread;
 use crate::stats::{Figures, Measured, MismatchedPair, Rates, Ratio, Retained, Row, compare, retained, rows};
 
-use columns::{Cell, Column, bytes, lines, short, summed, table};
-pub use loss_curve::loss_curve;
-use words::{DISTURBED, MAX_SPREAD, TRACED, footer, range, rounds, sentence, telling, times, xdp};
-pub use words::{INTRODUCTION, LOOPBACK};
+pub use columns::{Cell, Column, Report, bytes, metric, nanoseconds, short, tenths};
+pub(crate) use words::TRACED;
+pub use words::{INTRODUCTION, LOOPBACK, SIMULATED, is_simulated, range, rounds, times, xdp};
+
+/// The report of these measurements.
+pub(crate) fn report(all: &[Measured], cores: Cores) -> Report {
+    Compared::new(all, cores).report()
+}
 
 /// Everything that was measured, and the ratios.
 #[derive(Debug)]
-pub(crate) struct Report<'a> {
+struct Compared<'a> {
     rows: Vec<Row<'a>>,
     comparisons: Vec<Comparison>,
     /// The rates with losses on purpose, relative to those without.
@@ -44,9 +51,8 @@ struct Comparison {
     mismatches: Vec<MismatchedPair>,
 }
 
-impl Report<'_> {
-    /// The report of these measurements.
-    pub(crate) fn new(all: &[Measured], cores: Cores) -> Report<'_> {
+impl Compared<'_> {
+    fn new(all: &[Measured], cores: Cores) -> Compared<'_> {
         let rows = rows(all);
         let comparisons = rows.chunk_by(|a, b| (a.first.bench, a.first.nth_size) == (b.first.bench, b.first.nth_size));
         let comparisons = comparisons.map(|its| {
@@ -57,23 +63,8 @@ impl Report<'_> {
         });
         let comparisons = comparisons.collect();
         let rounds = rows.iter().map(|row| row.by_round.len()).max().unwrap_or(0);
-        let retained = Bench::ALL.iter().flat_map(|bench| retained(all, *bench)).collect();
-        Report { comparisons, rows, retained, cores, rounds }
-    }
-
-    fn is_simulated(&self) -> bool {
-        self.rows.iter().any(|row| words::is_simulated(&row.first.mode))
-    }
-
-    /// The rows of each bench.
-    fn benches(&self) -> impl Iterator<Item = (Bench, &[Row<'_>])> {
-        self.rows.chunk_by(|a, b| a.first.bench == b.first.bench).map(|rows| (rows[0].first.bench, rows))
-    }
-
-    /// One object for each row, and a summary last. The first fields are stable; later ones may grow.
-    pub(crate) fn json(&self) -> Vec<Value> {
-        let lines = self.benches().flat_map(|(bench, rows)| lines(bench.name(), &columns(bench), rows)).collect();
-        summed(lines, "", Some(self.cores), self.is_simulated(), self.summary())
+        let retained = Bench::VARIANTS.iter().flat_map(|bench| retained(all, *bench)).collect();
+        Compared { comparisons, rows, retained, cores, rounds }
     }
 
     /// The ratios of the first bench and size by name; then their context, and the same for every size.
@@ -83,7 +74,7 @@ impl Report<'_> {
         if !self.retained.is_empty() {
             // The share of the rate that our messages retain at the first size, by loss in per cent.
             let its = self.retained.iter().filter(|retained| retained.size == first.size);
-            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), short(retained.share.of_all)));
+            let by_loss = its.map(|retained| (retained.loss.per_cent().to_string(), short(retained.share.median)));
             summary["kept"] = Value::Object(by_loss.collect());
         }
         summary["bench"] = json!(first.bench);
@@ -99,51 +90,48 @@ impl Report<'_> {
         }
         all.extend(named(ratios));
         let ends = |spread: &Spread| json!([short(spread.least), short(spread.most)]);
-        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(&r.ratio.rounds))).collect();
+        let mut range: Map<String, Value> = ratios.iter().map(|r| (r.name(), ends(&r.ratio))).collect();
         if let Some(retained) = self.retained.iter().find(|retained| (&retained.size, &retained.loss) == (size, loss)) {
-            all.insert("kept".to_owned(), short(retained.share.of_all));
-            range.insert("kept".to_owned(), ends(&retained.share.rounds));
+            all.insert("kept".to_owned(), short(retained.share.median));
+            range.insert("kept".to_owned(), ends(&retained.share));
         }
         all.insert("range".to_owned(), Value::Object(range));
         Value::Object(all)
     }
 
-    /// One table a bench, and the ratios.
-    pub(crate) fn table(&self) -> String {
-        let mut text = String::new();
-        for (bench, rows) in self.benches() {
-            let shared = if rows.iter().any(|row| row.first.batching == Batching::Shared) {
-                "am coalesced"
-            } else {
-                "one message a frame"
-            };
-            // Writing to a string cannot fail.
-            let _ = match bench {
+    /// One table a bench, and the ratios. The first fields of the lines are stable; later ones may grow.
+    fn report(&self) -> Report {
+        let mut report = Report::default();
+        for rows in self.rows.chunk_by(|a, b| a.first.bench == b.first.bench) {
+            let bench = rows[0].first.bench;
+            let is_shared = rows.iter().any(|row| row.first.batching == Batching::Shared);
+            let title = match bench {
                 // `logp` has a report of its own.
-                Bench::Latency | Bench::LogP => {
-                    writeln!(text, "latency: round trip of a request and its reply of the same size\n")
+                Bench::Latency | Bench::LogP => "round trip of a request and its reply of the same size",
+                Bench::Volley => "round trip of a transfer and one back of the same size",
+                Bench::Bandwidth | Bench::Rate if is_shared => "one way, am coalesced, counted by the receiver",
+                Bench::Bandwidth | Bench::Rate => "one way, one message a frame, counted by the receiver",
+                Bench::Bulk => {
+                    "one way, transfers into the receiver's memory, compared with bare frames of as many bytes"
                 }
-                Bench::Volley => writeln!(text, "volley: round trip of a transfer and one back of the same size\n"),
-                Bench::Bandwidth | Bench::Rate => {
-                    writeln!(text, "{bench}: one way, {shared}, counted by the receiver\n")
-                }
-                Bench::Bulk => writeln!(
-                    text,
-                    "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes\n"
-                ),
             };
-            table(&columns(bench), rows, &mut text);
-            self.sentences(bench, &mut text);
+            report.begin(bench.name(), format_args!("{bench}: {title}"));
+            report.rows(&columns(bench), rows);
+            self.sentences(bench, &mut report);
         }
-        let measured = format!("{}, drivers taken in turn", rounds(self.rounds));
         let at = self.rows.iter().find_map(|row| row.first.xdp).map(xdp);
-        let mut ratios =
-            self.comparisons.iter().flat_map(|comparison| &comparison.ratios).map(|ratio| ratio.ratio.rounds);
-        let is_disturbed = ratios.any(|rounds| rounds.most > MAX_SPREAD * rounds.least)
-            || self.rows.iter().any(|row| !row.disturbed(MAX_SPREAD).is_empty());
-        let notes = [(self.rows.iter().any(|row| row.first.traced), TRACED), (is_disturbed, DISTURBED)];
-        let text = text + &footer(&measured, self.cores, at, self.is_simulated());
-        notes.into_iter().filter(|(holds, _)| *holds).fold(text, |text, (_, note)| text + note)
+        report.footer(format_args!("{}, drivers taken in turn", rounds(self.rounds)), self.cores, at);
+        if self.rows.iter().any(|row| row.first.traced) {
+            report.say(TRACED);
+        }
+        let mut ratios = self.comparisons.iter().flat_map(|comparison| &comparison.ratios).map(|ratio| ratio.ratio);
+        if ratios.any(|rounds| rounds.most > MAX_SPREAD * rounds.least)
+            || self.rows.iter().any(|row| !row.disturbed(MAX_SPREAD).is_empty())
+        {
+            report.say(DISTURBED);
+        }
+        report.summary(self.summary());
+        report
     }
 
     /// The name of raw frames in a sentence.
@@ -157,36 +145,35 @@ impl Report<'_> {
     }
 
     /// The ratios of a bench in words, and an empty line below them.
-    fn sentences(&self, bench: Bench, text: &mut String) {
-        let before = text.len();
+    fn sentences(&self, bench: Bench, report: &mut Report) {
+        let before = report.text.len();
         let of_bench = || self.comparisons.iter().filter(|c| c.bench == bench);
         let several = of_bench().count() > 1;
         for comparison in of_bench() {
             let size = if several { format!("{}: ", bytes(comparison.size)) } else { String::new() };
             for ratio in telling(bench, &comparison.ratios) {
-                let _ =
-                    writeln!(text, "  {size}{} ({})", sentence(bench, ratio, self.raw()), range(&ratio.ratio.rounds));
+                let sentence = sentence(bench, ratio, self.raw());
+                report.say(format_args!("  {size}{sentence} ({})", range(&ratio.ratio)));
             }
             // The ratio of am and udp goes both ways, and needs one line.
             for (over, under, why) in comparison.mismatches.iter().filter(|(over, ..)| *over == Driver::Am) {
-                let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
+                report.say(format_args!("  {size}no ratio of {over} to {under}: {why}"));
             }
         }
         for Retained { driver, size, loss, share } in self.retained.iter().filter(|_| bench != Bench::Latency) {
-            let (kept, size, range) = (times(share.of_all), bytes(*size), range(&share.rounds));
-            let _ = writeln!(
-                text,
+            let (kept, size, range) = (times(share.median), bytes(*size), range(share));
+            report.say(format_args!(
                 "  {driver} retains {kept} of its rate when {loss} of the frames are lost, at {size} ({range})"
-            );
+            ));
         }
-        if text.len() > before {
-            text.push('\n');
+        if report.text.len() > before {
+            report.say("");
         }
     }
 }
 
 fn named(ratios: &[Ratio]) -> Map<String, Value> {
-    ratios.iter().map(|ratio| (ratio.name(), short(ratio.ratio.of_all))).collect()
+    ratios.iter().map(|ratio| (ratio.name(), short(ratio.ratio.median))).collect()
 }
 
 fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
@@ -255,37 +242,59 @@ impl Row<'_> {
     }
 }
 
+/// Draw all measurements of a bench.
+pub fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error> {
+    let mut retained = retained(all, bench);
+    retained.sort_by_key(|retained| retained.loss);
+    let mut losses: Vec<f64> = retained.iter().map(|retained| retained.loss.per_cent()).collect();
+    losses.dedup();
+    let sizes: BTreeSet<usize> = retained.iter().map(|retained| retained.size).collect();
+    let curves = sizes.iter().zip(COLOURS).map(|(size, colour)| {
+        let its = || retained.iter().filter(|retained| retained.size == *size);
+        let mut line = Curve::line(name(all, *size), colour, its().map(|of| (of.loss.per_cent(), of.share.median)));
+        line.bars = its().map(|of| (of.loss.per_cent(), of.share.least, of.share.most)).collect();
+        line.dots.clone_from(&line.points);
+        line
+    });
+    let mode = all.first().map_or("", |one| one.mode.as_str());
+    let title = format!("{bench} when frames are lost, as a share of its rate without losses: {mode}");
+    let per_cent = |loss: f64| format!("{} %", (loss * 1e4).round() / 1e4);
+    let x = Horizontal("frames lost, in each direction", losses, &per_cent);
+    let (y, names) =
+        (Vertical::FromZero(1.0, &|share| format!("{share:.1}")), Names::Box(SeriesLabelPosition::LowerLeft));
+    chart::svg("", &[vec![Panel::new(title, curves.collect(), names, x, y)]], 900, 450)
+}
+
+/// The label of a curve, with the rate that stands for 1.
+fn name(all: &[Measured], size: usize) -> String {
+    let whole = all.iter().filter(|one| one.layout.size == size && one.loss.0 == 0).map(Measured::figure);
+    let whole = crate::spread::median(&whole.collect::<Vec<_>>()).unwrap_or(0.0);
+    format!("messages of {}; 1.0 is {}B/s; bars: all rounds", bytes(size), metric(whole))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stats::measured;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
-    #[test]
-    fn rounds_that_differ_too_much_are_said_to() {
-        let table = |worst| {
-            let of = |round, driver, nanos| measured(Bench::Latency, 0, driver, round, nanos);
-            let am = [of(0, Driver::Am, 6_000), of(1, Driver::Am, worst)];
-            let all = [am, [of(0, Driver::Raw, 6_000), of(1, Driver::Raw, 6_000)]].concat();
-            Report::new(&all, CORES).table()
-        };
-        assert!(!table(50_000).contains(DISTURBED) && table(70_000).ends_with(DISTURBED), "{}", table(70_000));
-    }
-
     /// Also of a driver that has no other beside it.
     #[test]
     fn a_disturbed_round_and_a_trace_are_marked_in_the_table_and_in_json() {
         let report = |nanos: [u64; 3], traced| {
             let of = |(round, nanos)| Measured { traced, ..measured(Bench::Latency, 0, Driver::Am, round, nanos) };
             let all: Vec<Measured> = nanos.into_iter().enumerate().map(of).collect();
-            let report = Report::new(&all, CORES);
-            (report.table(), report.json().swap_remove(0))
+            let mut report = super::report(&all, CORES);
+            (report.text, report.lines.swap_remove(0))
         };
         let (text, line) = report([4_000, 157_000_000, 4_100], false);
-        assert!(text.contains("disturbed\n") && text.contains("  round 2\n") && text.ends_with(DISTURBED), "{text}");
+        assert!(
+            text.contains("disturbed\n") && text.contains("  round 2\n") && text.trim_end().ends_with(DISTURBED),
+            "{text}"
+        );
         assert_eq!((&line["disturbed"], line.get("traced")), (&json!([2]), None));
         let (text, line) = report([4_000, 4_200, 4_100], true);
-        assert!(text.contains("traced\n") && text.contains("  yes\n") && text.ends_with(TRACED), "{text}");
+        assert!(text.contains("traced\n") && text.contains("  yes\n") && text.trim_end().ends_with(TRACED), "{text}");
         assert_eq!((&line["traced"], line.get("disturbed")), (&json!(true), None));
     }
 
@@ -296,7 +305,7 @@ mod tests {
             measured(Bench::Latency, 0, Driver::Raw, 0, 5_700),
             measured(Bench::Latency, 0, Driver::Udp, 0, 13_000),
         ];
-        let text = Report::new(&all, CORES).table();
+        let text = report(&all, CORES).text;
         let expected = "\
 latency: round trip of a request and its reply of the same size
 

@@ -1,6 +1,5 @@
 //! The sentences of a report.
 
-use crate::cores::Cores;
 use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::spread::Spread;
@@ -28,10 +27,10 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
         Driver::Raw => raw,
         Driver::Udp => "kernel UDP",
         Driver::Cacheline => "a bare cache line",
-        Driver::Row(row) => row.name(),
+        other => other.name(),
     };
     let (over, under) = (words(ratio.over), words(ratio.under));
-    let times = times(ratio.ratio.of_all);
+    let times = times(ratio.ratio.median);
     match bench {
         Bench::Latency | Bench::Volley | Bench::LogP => format!("{over} takes {times} times as long as {under}"),
         Bench::Bandwidth | Bench::Bulk => format!("{over} moves {times} times the bytes of {under}"),
@@ -70,24 +69,19 @@ pub fn xdp(at: &str) -> &'static str {
 pub const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
 /// Printed below the tables if frames were traced.
-pub const TRACED: &str = "traced: each frame was also written to a file, which costs time that the figures contain\n";
+pub(crate) const TRACED: &str =
+    "traced: each frame was also written to a file, which costs time that the figures contain";
 
 /// Printed below the tables if a figure or a ratio differs between rounds by more than [`MAX_SPREAD`].
 pub(crate) const DISTURBED: &str =
-    "the rounds differ by more than a factor of ten: with other load on the machine these figures are worthless\n";
+    "the rounds differ by more than a factor of ten: with other load on the machine these figures are worthless";
 
 /// How much a ratio may differ between rounds.
-pub const MAX_SPREAD: f64 = 10.0;
+pub(super) const MAX_SPREAD: f64 = 10.0;
 
 /// Whether the mode is that of a simulated network.
 pub fn is_simulated(mode: &str) -> bool {
     mode.starts_with("simulated")
-}
-
-/// The lines below a table: what was measured how often, on which cores, where the XDP program ran.
-pub fn footer(measured: &str, cores: Cores, xdp: Option<&str>, is_simulated: bool) -> String {
-    let cores = format!("{measured}; {}\n", cores.words());
-    [xdp, is_simulated.then_some(SIMULATED)].into_iter().flatten().fold(cores, |text, line| text + line + "\n")
 }
 
 /// The smallest and the largest of the rounds' ratios.

@@ -1,9 +1,24 @@
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::*;
-use crate::stats::streamed;
+use crate::loops::throughput::Throughput;
+use crate::size::MessageLayout;
+use crate::stats::{Outcome, measured};
 
 const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+/// A made-up measurement of a curve: a message of this size takes `ns`, in frames of 1000 bytes.
+fn streamed(driver: Driver, round: usize, nth_size: usize, size: usize, ns: u64) -> Measured {
+    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
+    let layout = MessageLayout { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
+    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * layout.piece) as u64);
+    let time = Duration::from_nanos(ns * 100);
+    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
+    let (xdp, framing) = (None, "bare");
+    Measured { layout, xdp, framing, outcome, ..measured(Bench::Bandwidth, nth_size, driver, round, 1) }
+}
 
 /// Two rounds. `am` takes twice as long to start as `raw`; the second round is slower by half.
 fn all() -> Vec<Measured> {
@@ -21,7 +36,7 @@ fn all() -> Vec<Measured> {
 }
 
 fn summary(sweep: &Sweep) -> Value {
-    sweep.json().last().unwrap()["summary"].clone()
+    sweep.report().lines.last().unwrap()["summary"].clone()
 }
 
 #[test]
@@ -40,7 +55,7 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
 }
 #[test]
 fn a_message_counts_once_however_many_pieces_it_has() {
-    let lines = Sweep::new(&all()[..14], CORES).json();
+    let lines = Sweep::new(&all()[..14], CORES).report().lines;
     let of_4000 = &lines[6];
     assert_eq!((&of_4000["size"], &of_4000["frames"]), (&4000.into(), &4.into()), "{of_4000}");
     let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
@@ -55,5 +70,5 @@ fn a_round_that_was_interrupted_gives_no_figures() {
     all.truncate(3);
     let sweep = Sweep::new(&all, CORES);
     assert!(summary(&sweep)["am_t0_ns"].is_null());
-    assert!(sweep.table().contains('?'), "{}", sweep.table());
+    assert!(sweep.report().text.contains('?'), "{}", sweep.report().text);
 }

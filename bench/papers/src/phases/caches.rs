@@ -4,8 +4,7 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
-use am_measure::size::with_unit;
-use am_measure::spread::quantile;
+use am_measure::{quantile, with_unit};
 
 /// What is assumed of the last cache if the system does not tell.
 const UNKNOWN: usize = 32 << 20;

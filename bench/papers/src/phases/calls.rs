@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use am_dp::{Dp, Dpid, Nid, Point};
 use nix::unistd::getppid;
 
-use am_measure::drivers::am::facility;
-use am_measure::drivers::dp::Vertex;
-use am_measure::error::Error;
-
 use super::caches::clock_cost;
+use am_measure::Error;
+use am_measure::drivers::{Vertex, facility};
 
 /// Batches of one call in a round, and calls in a batch: one reading of the clock is shared by so many.
 const BATCHES: usize = 200;

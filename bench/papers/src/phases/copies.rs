@@ -7,11 +7,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use am_measure::error::Error;
-use am_measure::progress::Progress;
-use am_measure::watch::Watch;
+use strum::VariantArray;
 
 use super::caches::{Caches, clock_cost};
+use am_measure::{Error, Progress, Watch};
 
 pub(super) const SIZES: [usize; 11] = [16, 64, 128, 256, 512, 1024, 1500, 4096, 16 << 10, 64 << 10, 256 << 10];
 
@@ -24,23 +23,12 @@ const MAX_COPIES: usize = 256;
 const STRIDE: usize = 0x9e37_79b1;
 
 /// Where a copy comes from and goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum Kind {
     CacheToCache,
     CacheToMemory,
     MemoryToMemory,
-}
-
-impl Kind {
-    pub(super) const ALL: [Kind; 3] = [Kind::CacheToCache, Kind::CacheToMemory, Kind::MemoryToMemory];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Kind::CacheToCache => "cache to cache",
-            Kind::CacheToMemory => "cache to memory",
-            Kind::MemoryToMemory => "memory to memory",
-        }
-    }
 }
 
 /// Bytes a second of each batch, by kind and size.
@@ -56,7 +44,7 @@ impl Copies {
         let (from, mut to) = (vec![1u8; caches.evicting], vec![2u8; caches.evicting]);
         for size in SIZES {
             progress.say(&format!("copies of {size} B"));
-            for kind in Kind::ALL {
+            for kind in Kind::VARIANTS.iter().copied() {
                 watch.check()?;
                 let batches = batches(kind, size, (&from, &mut to), clock);
                 match self.batches.iter_mut().find(|(its, of, _)| (*its, *of) == (kind, size)) {

@@ -2,17 +2,14 @@
 //! what the other times.
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::time::{Duration, Instant};
-
-use am_measure::channel::SpinWait;
-use am_measure::driver::{Driver, Row};
-use am_measure::drivers::dp::Vertex;
-use am_measure::error::Error;
-use am_measure::watch::Watch;
 
 use super::Cache;
 use super::caches::{Evictor, clock_cost, touch};
+use am_measure::drivers::Vertex;
+use am_measure::{Driver, Error, SpinWait, Watch};
 
 /// Messages of each kind in a round. Emptying the caches takes milliseconds.
 const WARM: usize = 400;
@@ -89,7 +86,7 @@ impl Shared {
     }
 
     fn wait(&self, doing: &'static str, limit: Duration) -> SpinWait<'_> {
-        SpinWait::new(&self.watch, Driver::Row(Row::Dp), doing, limit)
+        SpinWait::new(&self.watch, Driver::Dp, doing, limit)
     }
 }
 

@@ -18,28 +18,21 @@ mod caches;
 mod calls;
 mod copies;
 mod exchange;
-mod plot;
 mod report;
 mod sides;
 
-use clap::Args;
-
-use am_measure::cores::{Cores, pin};
-use am_measure::deploy::sides::Sides;
-use am_measure::driver::Driver;
-use am_measure::error::Error;
-use am_measure::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
-use am_measure::plan::{DriverOptions, FramingArg};
-use am_measure::progress::Progress;
-use am_measure::spread::{Spread, median};
-use am_measure::topology::{Here, HostsArg, Topology};
-use am_measure::watch::Watch;
-use am_measure::{out, values};
-
 use caches::Caches;
 use calls::Call;
+use clap::Args;
 use copies::Copies;
 use exchange::Sampled;
+
+use am_measure::deploy::Sides;
+use am_measure::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
+use am_measure::{
+    Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Spread, Topology, Watch, median, out,
+    pin, values,
+};
 
 /// The options of `phases`.
 #[derive(Clone, Debug, Args)]
@@ -93,7 +86,7 @@ impl PhasesArgs {
         sizes.sort_unstable();
         let order = Order { how, sizes, rounds: self.rounds.rounds, cores };
         let phases = measure(&topologies, order, self.print.json, watch)?;
-        self.print.publish(phases.json(), || phases.table(), &Topology::origin(&topologies))?;
+        self.print.publish(phases.report(), &Topology::origin(&topologies))?;
         self.plot.write(|| phases.svg())
     }
 }
@@ -110,21 +103,11 @@ pub(crate) struct Order {
 }
 
 /// Whether what is timed finds its code and data in the caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 enum Cache {
     Warm,
     Cold,
-}
-
-impl Cache {
-    const BOTH: [Cache; 2] = [Cache::Warm, Cache::Cold];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Cache::Warm => "warm",
-            Cache::Cold => "cold",
-        }
-    }
 }
 
 /// Messages of one size over one transport.
@@ -138,7 +121,7 @@ struct Messages {
 /// What was measured over one transport.
 #[derive(Debug)]
 struct Part {
-    transport: &'static str,
+    transport: String,
     /// The payload of a frame.
     mtu: u32,
     mode: String,
@@ -183,13 +166,13 @@ fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) ->
 }
 
 /// The sides over each transport. Of several, one that lacks a right is left out.
-fn places(topologies: &[Topology]) -> Result<Vec<(&'static str, Sides)>, Error> {
+fn places(topologies: &[Topology]) -> Result<Vec<(&str, Sides)>, Error> {
     let mut places = vec![];
     for topology in topologies {
         match topology.sides(&[Driver::Am]) {
-            Ok(sides) => places.push((name(topology), sides)),
+            Ok(sides) => places.push((topology.transport(), sides)),
             Err(why) if topologies.len() > 1 && why.exit_code() == 3 => {
-                out::status(&format!("nothing over {}: {why}", name(topology)));
+                out::status(&format!("nothing over {}: {why}", topology.transport()));
             }
             Err(why) => return Err(why),
         }
@@ -197,19 +180,10 @@ fn places(topologies: &[Topology]) -> Result<Vec<(&'static str, Sides)>, Error> 
     Ok(places)
 }
 
-fn name(topology: &Topology) -> &'static str {
-    match topology {
-        Topology::Veth(_) | Topology::Wire(..) => "xdp",
-        Topology::Processes(local_transport, _) => local_transport.name(),
-        // The command line refuses these.
-        Topology::Loopback | Topology::Sim(_) | Topology::Peer { .. } => "",
-    }
-}
-
 impl Part {
-    fn new(transport: &'static str, mtu: u32, sizes: &[usize]) -> Part {
+    fn new(transport: &str, mtu: u32, sizes: &[usize]) -> Part {
         let messages = sizes.iter().map(|size| Messages { size: *size, rounds: vec![] }).collect();
-        Part { transport, mtu, mode: String::new(), messages, calls: vec![] }
+        Part { transport: transport.to_owned(), mtu, mode: String::new(), messages, calls: vec![] }
     }
 }
 

@@ -5,19 +5,12 @@ use std::thread::ScopedJoinHandle;
 use am_api::Idle;
 use am_dp::Nid;
 
-use am_measure::cores::pin;
-use am_measure::deploy::open;
-use am_measure::deploy::sides::Sides;
-use am_measure::drivers::am;
-use am_measure::drivers::dp::Vertex;
-use am_measure::error::Error;
-use am_measure::plan::Side;
-use am_measure::progress::Progress;
-use am_measure::watch::Watch;
-
 use super::caches::{Caches, Evictor};
 use super::exchange::{Near, Shared, serve};
 use super::{Order, Part, calls};
+use am_measure::deploy::{self, Sides};
+use am_measure::drivers::{self, Vertex};
+use am_measure::{Error, Progress, Side, Watch, pin};
 
 /// The names of the nodes.
 const NAMES: [&str; 2] = ["alpha", "beta"];
@@ -58,8 +51,8 @@ fn open(
     shared: &Shared,
     watch: &Watch,
 ) -> Result<Vertex, Error> {
-    let (transport, _) = open::open(&sides.on(side, round), order.how, watch)?;
-    let node = am::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
+    let (transport, _) = deploy::open(&sides.on(side, round), order.how, watch)?;
+    let node = drivers::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
     let mut vertex = Vertex::open(node, side, NAMES)?;
     shared.meet(&mut vertex)?;
     Ok(vertex)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::drivers::tests::queues as pair;
 
-const BUFFERS: Driver = Driver::Row(Row::Buffers);
+const BUFFERS: Driver = Driver::Buffers;
 /// Without interpretation, padding hides the length.
 #[test]
 fn who_interprets_knows_the_length_of_a_short_frame() {

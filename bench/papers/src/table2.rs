@@ -1,19 +1,135 @@
-//! The table, the paper's below it, the wanted ratios; and the lines of JSON.
+//! The paper's table 2 (Directed Point, section 6.4): the round trip of one byte and the bandwidth, of Directed Point, of
+//! active messages, of bare frames and of the kernel's sockets on the same cable, in one run. Beside ours stand the
+//! paper's figures. Machines differ by orders of magnitude, so only ratios to TCP compare.
+//!
+//! Every row hands over one message with each call, as the paper's programs did. One row has bare frames in bursts.
 
-use std::fmt::Write;
-
+use clap::Args;
 use serde_json::{Value, json};
 
-use am_measure::driver::Driver;
-use am_measure::loops::latency::{RoundTrips, together};
-use am_measure::plan::Bench::{self, Bandwidth, Latency};
-use am_measure::report::columns::{Cell, Column, lines, metric, short, summed, table};
-use am_measure::report::words::{footer, range, rounds, times, xdp};
-use am_measure::spread::Spread;
-use am_measure::stats::Measured;
-use am_measure::wire::WireRate;
+use am_measure::Bench::{self, Bandwidth, Latency};
+use am_measure::deploy::WireRate;
+use am_measure::drivers::IP_TCP_HEADERS;
+use am_measure::options::{CoresOption, Origin};
+use am_measure::report::{Cell, Column, Report, metric, range, rounds, short, times, xdp};
+use am_measure::{
+    Common, Cores, Driver, Error, Loss, Measured, RoundTrips, Session, Size, Spread, Topology, Watch, together,
+};
 
-use super::{GATES, Gate, LINES, RAW_BURSTS, RAW_COPIED, TCP, TCP_NAGLE, TCP_SLEEPING, Table2, name};
+/// The options of `table2`.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+pub struct Table2Args {
+    /// Limit the rate of the cable in each direction, in bits a second, 10mbit to 10gbit: a switch between the two hosts
+    /// sends no faster than a wire of this rate [default: as fast as this machine copies]
+    #[arg(long, value_name = "RATE")]
+    wire: Option<WireRate>,
+    /// MTU of the veth pair, 148 to 65535
+    #[arg(long, default_value = "1500", value_name = "BYTES", help_heading = "Where")]
+    mtu: u32,
+    #[command(flatten)]
+    cores: CoresOption,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Table2Args {
+    /// A cable of its own: kernel sockets and bare frames share it.
+    pub fn topology(&self) -> Result<Topology, Error> {
+        self.common.print.check()?;
+        Ok(Topology::Veth(self.mtu, self.wire))
+    }
+
+    /// Measure the rows of the Directed Point paper's table 2, and print them beside it.
+    pub fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topology = &self.topology()?;
+        let run = self.common.run(topology, &[], self.cores.cores.unwrap_or_default(), watch);
+        let drivers: Vec<Driver> = LINES.iter().map(|(driver, ..)| *driver).collect();
+        let singly = drivers.iter().copied().filter(|driver| *driver != RAW_BURSTS).collect();
+        // The longest messages that a frame of every row carries on this cable: those of TCP.
+        let longest = (self.mtu as usize).saturating_sub(IP_TCP_HEADERS).max(1);
+        let benches = vec![(Bench::Latency, vec![Size::Bytes(1)]), (Bench::Bandwidth, vec![Size::Bytes(longest)])];
+        let Session { all, cores, mtu, end } = run.session(benches, vec![Loss::NONE], &drivers, singly)?;
+        let table = Table2 { all, cores, mtu, wire: self.wire };
+        run.print.publish(table.report(), &Origin::new(topology.transport(), mtu))?;
+        end
+    }
+}
+
+/// A row: its driver, its name, and what it is.
+type Line = (Driver, &'static str, &'static str);
+
+const DP: Driver = Driver::Dp;
+const RAW_COPIED: Driver = Driver::Copied;
+const RAW_BURSTS: Driver = Driver::Streamed;
+const TCP: Driver = Driver::Tcp;
+const TCP_NAGLE: Driver = Driver::TcpNagle;
+const TCP_SLEEPING: Driver = Driver::TcpSleeping;
+
+const LINES: [Line; 9] = [
+    (DP, "dp", "Directed Point: Dp::write, Dp::read, Dp::fsync"),
+    (Driver::Am, "am", "am-api: a request, and for the round trip its reply"),
+    (Driver::Raw, "raw", "bare AF_XDP frames, one with each doorbell"),
+    (RAW_COPIED, "raw, copied", "the same; each payload is copied into its frame, and out of it, as by write and read"),
+    (RAW_BURSTS, "raw, bursts", "bare AF_XDP frames, 32 with each doorbell"),
+    (Driver::Udp, "udp", "kernel UDP, both sides spin"),
+    (TCP, "tcp", "kernel TCP, both sides spin, each message a segment (TCP_NODELAY)"),
+    (TCP_SLEEPING, "tcp, sleeping", "the same; both sides sleep in poll while they have nothing to do"),
+    (TCP_NAGLE, "tcp, Nagle", "kernel TCP, both sides spin, the kernel joins messages into segments"),
+];
+
+/// A ratio that is wanted: of two rows' figures.
+struct Gate {
+    bench: Bench,
+    over: Driver,
+    under: Driver,
+    wanted: f64,
+}
+
+/// The paper's: TCP takes 151 µs and DP 46.6, a ratio of 3.24; DP's 12.2 MB/s are 97.6 % of the wire.
+const GATES: [Gate; 5] = [
+    Gate { bench: Bench::Latency, over: TCP, under: DP, wanted: 3.2 },
+    Gate { bench: Bench::Latency, over: TCP_SLEEPING, under: DP, wanted: 3.2 },
+    Gate { bench: Bench::Bandwidth, over: DP, under: Driver::Raw, wanted: 0.97 },
+    Gate { bench: Bench::Bandwidth, over: DP, under: RAW_COPIED, wanted: 0.97 },
+    Gate { bench: Bench::Bandwidth, over: DP, under: RAW_BURSTS, wanted: 0.97 },
+];
+
+/// What was measured.
+#[derive(Debug)]
+struct Table2 {
+    all: Vec<Measured>,
+    cores: Cores,
+    mtu: Option<u32>,
+    /// The rate of the cable, if it is limited.
+    wire: Option<WireRate>,
+}
+
+impl Table2 {
+    /// The measurements of one row.
+    fn of(&self, bench: Bench, driver: Driver) -> impl Iterator<Item = &Measured> {
+        self.all.iter().filter(move |one| one.bench == bench && one.driver == driver)
+    }
+
+    /// The compared figure of each round.
+    fn by_round(&self, bench: Bench, driver: Driver) -> Vec<(usize, f64)> {
+        self.of(bench, driver).map(|one| (one.round, one.figure())).collect()
+    }
+
+    /// The ratio of two rows' figures.
+    fn ratio(&self, bench: Bench, over: Driver, under: Driver) -> Option<Spread> {
+        Spread::of_ratios(&self.by_round(bench, over), &self.by_round(bench, under))
+    }
+
+    fn rounds(&self) -> usize {
+        self.all.iter().map(|one| one.round + 1).max().unwrap_or(0)
+    }
+}
+
+/// The name of a row.
+fn name(driver: Driver) -> &'static str {
+    LINES.iter().find(|(of, ..)| *of == driver).map_or("", |(_, name, _)| name)
+}
 
 /// What the columns are. docs/measuring.md has more.
 const LEGEND: &str = concat!(
@@ -126,7 +242,7 @@ const PAPER_COLUMNS: &[Column<PaperRow>] = &[
 impl Table2 {
     /// The rows that were measured.
     fn rows(&self) -> Vec<Row<'_>> {
-        let row = |&(driver, name, _): &super::Line| {
+        let row = |&(driver, name, _): &Line| {
             let first = self.of(Bandwidth, driver).next().or(self.of(Latency, driver).next())?;
             let round_trips = together(self.of(Latency, driver).filter_map(Measured::round_trips));
             let bandwidth = Spread::of(self.by_round(Bandwidth, driver).into_iter().map(|(_, bytes)| bytes));
@@ -135,27 +251,38 @@ impl Table2 {
         LINES.iter().filter_map(row).collect()
     }
 
-    pub(crate) fn table(&self) -> String {
+    fn report(&self) -> Report {
         let size = self.all.iter().find(|one| one.bench == Bandwidth).map_or(0, |one| one.layout.size);
-        let mut text = format!("table2: round trip of 1 byte, and bandwidth of messages of {size} B, one way\n\n");
+        let title = format!("table2: round trip of 1 byte, and bandwidth of messages of {size} B, one way");
+        let mut report = Report::new("table2", title);
         if let Some((wire, mtu)) = self.wire.zip(self.mtu) {
             let (rate, payload) = (metric(wire.bytes_per_s()), metric(wire.max_payload_per_s(mtu)));
-            // Writing to a string cannot fail.
-            let _ =
-                writeln!(text, "a wire of {wire}, {rate}B/s: full frames of MTU {mtu} carry {payload}B/s of payload\n");
+            report.say(format_args!(
+                "a wire of {wire}, {rate}B/s: full frames of MTU {mtu} carry {payload}B/s of payload\n"
+            ));
         }
         let rows = self.rows();
-        table(&columns(), &rows, &mut text);
+        report.rows(&columns(), &rows);
         for (_, name, what) in LINES.iter().filter(|(driver, ..)| rows.iter().any(|row| row.driver == *driver)) {
-            let _ = writeln!(text, "  {name:<14} {what}");
+            report.say(format_args!("  {name:<14} {what}"));
         }
-        text = text + "\n" + LEGEND + if self.wire.is_some() { WIRE_LEGEND } else { "" };
-        text += "\nthe paper's table 2, on Fast Ethernet\n\n";
-        table(PAPER_COLUMNS, &PAPER, &mut text);
-        text += "wanted of dp\n\n";
-        GATES.iter().for_each(|gate| text += &self.sentence(gate));
+        report.text += "\n";
+        report.text += LEGEND;
+        report.text += if self.wire.is_some() { WIRE_LEGEND } else { "" };
+        report.say("\nthe paper's table 2, on Fast Ethernet\n");
+        report.table(PAPER_COLUMNS, &PAPER);
+        report.say("wanted of dp\n");
+        GATES.iter().for_each(|gate| report.text += &self.sentence(gate));
+        report.say("");
         let at = self.all.iter().find_map(|one| one.xdp).map(xdp);
-        text + "\n" + &footer(&format!("{}, rows taken in turn", rounds(self.rounds())), self.cores, at, false)
+        report.footer(format_args!("{}, rows taken in turn", rounds(self.rounds())), self.cores, at);
+        report.lines(PAPER_COLUMNS, &PAPER);
+        let gates: Vec<Value> = GATES.iter().filter_map(|gate| self.gate(gate)).collect();
+        report.summary(json!({
+            "rounds": self.rounds(), "gates": gates, "mtu": self.mtu,
+            "wire_bits_per_s": self.wire.map(WireRate::bits_per_s),
+        }));
+        report
     }
 
     fn sentence(&self, gate: &Gate) -> String {
@@ -180,18 +307,6 @@ impl Table2 {
         }
     }
 
-    pub(crate) fn json(&self) -> Vec<Value> {
-        let gates: Vec<Value> = GATES.iter().filter_map(|gate| self.gate(gate)).collect();
-        let summary = json!({
-            "rounds": self.rounds(), "gates": gates, "mtu": self.mtu,
-            "wire_bits_per_s": self.wire.map(WireRate::bits_per_s),
-        });
-        let mut all = summed(lines("table2", &columns(), &self.rows()), "table2", Some(self.cores), false, summary);
-        let before_summary = all.len() - 1;
-        all.splice(before_summary..before_summary, lines("table2", PAPER_COLUMNS, &PAPER));
-        all
-    }
-
     fn gate(&self, gate: &Gate) -> Option<Value> {
         let Spread { median, least, most } = self.ratio(gate.bench, gate.over, gate.under)?;
         Some(json!({
@@ -203,10 +318,8 @@ impl Table2 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DP;
     use super::*;
-    use am_measure::cores::Cores;
-    use am_measure::stats::measured;
+    use am_measure::{Cores, measured};
 
     /// Two rounds, the second on a machine half as fast.
     fn figures() -> Table2 {
@@ -223,7 +336,7 @@ mod tests {
     }
     #[test]
     fn ratios_are_taken_within_the_rounds() {
-        let lines = figures().json();
+        let lines = figures().report().lines;
         assert_eq!((lines.len(), &lines[0]["via"]), (3 + PAPER.len() + 1, &json!("dp")));
         assert!((lines[0]["rtt_tcp_over"].as_f64().unwrap() - 4.0).abs() < 0.01, "{}", lines[0]);
         assert_eq!(lines[0]["bandwidth_over_raw"], json!(0.96));
@@ -233,10 +346,10 @@ mod tests {
     #[test]
     fn what_is_wanted_is_judged() {
         let figures = figures();
-        let gates = figures.json().pop().unwrap()["summary"]["gates"].clone();
+        let gates = figures.report().lines.pop().unwrap()["summary"]["gates"].clone();
         let judged: Vec<_> = gates.as_array().unwrap().iter().map(|gate| gate["reached"].as_bool().unwrap()).collect();
         assert_eq!(judged, [true, false], "those that have both rows");
-        let text = figures.table();
+        let text = figures.report().text;
         assert!(text.contains("3.2 wanted: reached") && text.contains("97 % wanted: not reached"), "{text}");
         assert!(text.contains("U-Net/FE"), "{text}");
     }

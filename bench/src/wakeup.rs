@@ -5,24 +5,21 @@
 //!   this thread: clock ─▶ send ─────▶ a sleeping thread: wakes ─▶ handler: clock
 //! ```
 
-mod report;
-
-use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::channel;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Framing, HandlerId, Idle, Node, NodeWaker};
+use am_api::{Endpoint, Framing, HandlerId, Idle, Node};
 use clap::Args;
 
-use am_measure::drivers::am::facility;
-use am_measure::error::Error;
-use am_measure::options::{Print, RoundsOption};
-use am_measure::origin::Origin;
-use am_measure::watch::Watch;
+use am_measure::drivers::facility;
+use am_measure::options::{Origin, Print, RoundsOption};
+use am_measure::report::{Cell, Column, Report, rounds};
+use am_measure::{Cores, Error, Watch, quantile};
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5").help("How many turns each way to wait takes")))]
@@ -37,7 +34,7 @@ impl WakeupArgs {
     pub(crate) fn run(&self, watch: &Watch) -> Result<(), Error> {
         self.print.check()?;
         let wakeups = measure(self.rounds.rounds, watch)?;
-        self.print.publish(wakeups.json(), || wakeups.table(), &Origin::new("udp, shm", None))
+        self.print.publish(wakeups.report(), &Origin::new("udp, shm", None))
     }
 }
 
@@ -144,17 +141,37 @@ type Wake = Box<dyn FnMut()>;
 
 /// The sleeping threads, and what wakes each.
 fn open<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> Result<[Wake; WAYS.len()], Error> {
-    let shm = format!("shm:am-bench-wakeup-{}", std::process::id());
-    let parks = run.clone();
-    let parked = scope.spawn(move || {
-        while !parks.is_over.load(SeqCst) {
+    let (socket, shm) = (udp()?, format!("shm:am-bench-wakeup-{}", std::process::id()));
+    let to = sleeper(run, scope, |run| {
+        let far = udp()?;
+        far.set_read_timeout(Some(LOOK)).map_err(Error::system(UDP))?;
+        let own = far.local_addr().map_err(Error::system(UDP))?;
+        let wait = move || {
+            if far.recv(&mut [0; 64]).is_ok() {
+                run.mark(0);
+            }
+        };
+        Ok((own, wait))
+    })?;
+    let parked = sleeper(run, scope, |run| {
+        let wait = move || {
             thread::park_timeout(LOOK);
-            parks.mark_if_signalled(3);
-        }
-    });
-    let (parked, waker) = (parked.thread().clone(), sleeper(4, run, scope)?);
+            run.mark_if_signalled(3);
+        };
+        Ok((thread::current(), wait))
+    })?;
+    let waker = sleeper(run, scope, |run| {
+        let node = node("sleeps", "udp:127.0.0.1:0")?;
+        let (waker, mut endpoint) = (node.waker().map_err(Error::system("a waker"))?, endpoint::<()>(&node)?);
+        let wait = move || {
+            _ = (endpoint.wait(&mut (), LOOK), &node);
+            run.mark_if_signalled(4);
+        };
+        Ok((waker, wait))
+    })?;
     Ok([
-        kernel_udp(run, scope).map_err(Error::system("a UDP socket"))?,
+        // If it is lost, the sample says so.
+        Box::new(move || _ = socket.send_to(&[0; 16], to)),
         messages(1, ["udp:127.0.0.1:0", "udp:127.0.0.1:0"], run, scope)?,
         messages(2, [&shm, &shm], run, scope)?,
         Box::new(move || parked.unpark()),
@@ -162,19 +179,30 @@ fn open<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> Result<[Wak
     ])
 }
 
-fn kernel_udp<'scope>(run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> io::Result<Wake> {
-    let [near, far] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
-    far.set_read_timeout(Some(LOOK))?;
-    let (to, run) = (far.local_addr()?, run.clone());
-    scope.spawn(move || {
-        while !run.is_over.load(SeqCst) {
-            if far.recv(&mut [0; 64]).is_ok() {
-                run.mark(0);
+/// A thread that opens what it waits for, tells what wakes it, and waits again and again until the run is over.
+fn sleeper<'scope, T: Send + 'scope, W: FnMut()>(
+    run: &Arc<Run>,
+    scope: &'scope Scope<'scope, '_>,
+    open: impl FnOnce(Arc<Run>) -> Result<(T, W), Error> + Send + 'scope,
+) -> Result<T, Error> {
+    let ((tells, told), run) = (channel(), run.clone());
+    scope.spawn(move || match open(run.clone()) {
+        Ok((wakes, mut wait)) => {
+            // Where nobody listens any more, the run is over.
+            _ = tells.send(Ok(wakes));
+            while !run.is_over.load(SeqCst) {
+                wait();
             }
         }
+        Err(error) => _ = tells.send(Err(error)),
     });
-    // If it is lost, the sample says so.
-    Ok(Box::new(move || _ = near.send_to(&[0; 16], to)))
+    told.recv().unwrap_or(Err(Error::GivenUp))
+}
+
+const UDP: &str = "a UDP socket";
+
+fn udp() -> Result<UdpSocket, Error> {
+    UdpSocket::bind("127.0.0.1:0").map_err(Error::system(UDP))
 }
 
 fn node(name: &str, on: &str) -> Result<Node, Error> {
@@ -185,31 +213,6 @@ fn endpoint<S>(node: &Node) -> Result<Endpoint<S>, Error> {
     node.endpoint("main").map_err(facility)
 }
 
-/// What was opened; an error goes to the thread that waits for it.
-fn tell<T, U>(to: &Sender<Result<T, Error>>, opened: Result<U, Error>) -> Option<U> {
-    opened.map_err(|error| _ = to.send(Err(error))).ok()
-}
-
-/// A thread in `Endpoint::wait` that another one wakes.
-fn sleeper<'scope>(way: usize, run: &Arc<Run>, scope: &'scope Scope<'scope, '_>) -> Result<NodeWaker, Error> {
-    let ((tells, told), run) = (channel(), run.clone());
-    scope.spawn(move || {
-        let open = || -> Result<_, Error> {
-            let node = node("sleeps", "udp:127.0.0.1:0")?;
-            let waker = node.waker().map_err(Error::system("a waker"))?;
-            Ok((endpoint::<()>(&node)?, node, waker))
-        };
-        let Some((mut endpoint, _node, waker)) = tell(&tells, open()) else { return };
-        // Where nobody listens any more, the run is over.
-        _ = tells.send(Ok(waker));
-        while !run.is_over.load(SeqCst) {
-            endpoint.wait(&mut (), LOOK);
-            run.mark_if_signalled(way);
-        }
-    });
-    told.recv().unwrap_or(Err(Error::GivenUp))
-}
-
 /// A thread in `Endpoint::wait` that a message wakes.
 fn messages<'scope>(
     way: usize,
@@ -217,21 +220,13 @@ fn messages<'scope>(
     run: &Arc<Run>,
     scope: &'scope Scope<'scope, '_>,
 ) -> Result<Wake, Error> {
-    let ((tells, told), run, far) = (channel(), run.clone(), far.to_owned());
-    scope.spawn(move || {
-        let open = || -> Result<_, Error> {
-            let node = node("sleeps", &far)?;
-            Ok((endpoint::<()>(&node)?, node))
-        };
-        let Some((mut endpoint, node)) = tell(&tells, open()) else { return };
-        _ = tells.send(Ok(node.local_address()));
-        let marks = run.clone();
-        endpoint.on_request(WAKE, move |(), _| marks.mark(way));
-        while !run.is_over.load(SeqCst) {
-            endpoint.wait(&mut (), LOOK);
-        }
-    });
-    let address = told.recv().unwrap_or(Err(Error::GivenUp))?;
+    let far = far.to_owned();
+    let address = sleeper(run, scope, move |run| {
+        let node = node("sleeps", &far)?;
+        let (address, mut endpoint) = (node.local_address(), endpoint::<()>(&node)?);
+        endpoint.on_request(WAKE, move |(), _| run.mark(way));
+        Ok((address, move || _ = (endpoint.wait(&mut (), LOOK), &node)))
+    })?;
     let node = node("wakes", near)?;
     if address.starts_with("udp:") {
         node.add_peer_address(&address).map_err(facility)?;
@@ -253,4 +248,69 @@ fn messages<'scope>(
         _ = endpoint.try_request(to, WAKE, &[0, 0], b"");
         endpoint.flush();
     }))
+}
+
+const LEGEND: &str = concat!(
+    "  From the call that wakes to the first instruction of the program on the other thread, which slept.\n",
+    "  Ratios are those of the figures in the table.\n",
+);
+
+/// The shares of the samples below the quantiles that are reported.
+const QUANTILES: [f64; 2] = [0.5, 0.99];
+
+struct Row {
+    way: &'static str,
+    /// The way that it is compared with.
+    to: Option<&'static str>,
+    all: Vec<u64>,
+    rounds: usize,
+    /// Of each quantile.
+    ratios: [Option<f64>; 2],
+}
+
+const COLUMNS: &[Column<Row>] = &[
+    ("way", "way", |row| Cell::text(row.way)),
+    ("", "n", |row| Cell::Count(row.all.len() as u64)),
+    ("", "rounds", |row| Cell::Count(row.rounds as u64)),
+    (">p50", "wakeup_ns.p50", |row| Cell::of(quantile(&row.all, QUANTILES[0]), Cell::Nanos)),
+    (">p99", "wakeup_ns.p99", |row| Cell::of(quantile(&row.all, QUANTILES[1]), Cell::Nanos)),
+    (">p50", "ratio.p50", |row| Cell::of(row.ratios[0], Cell::Times)),
+    (">p99", "ratio.p99", |row| Cell::of(row.ratios[1], Cell::Times)),
+    ("compared", "", |row| Cell::of(row.to, |to| Cell::text(format!("times {to}")))),
+    ("", "to", |row| Cell::of(row.to, Cell::text)),
+];
+
+impl Wakeups {
+    fn all(&self, way: usize) -> Vec<u64> {
+        self.samples[way].concat()
+    }
+
+    /// The ratio of a way to the one that it is compared with.
+    fn ratio(&self, way: usize, share: f64) -> Option<f64> {
+        let figure = |way: usize| quantile(&self.all(way), share).map(|nanos| nanos as f64);
+        Some(figure(way)? / figure(WAYS[way].1?)?)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |way: usize| Row {
+            way: WAYS[way].0,
+            to: WAYS[way].1.map(|to| WAYS[to].0),
+            all: self.all(way),
+            rounds: self.samples[way].len(),
+            ratios: QUANTILES.map(|share| self.ratio(way, share)),
+        };
+        (0..WAYS.len()).map(row).collect()
+    }
+
+    fn report(&self) -> Report {
+        let mut report = Report::new("wakeup", "wakeup: how soon a thread that sleeps runs again");
+        report.rows(COLUMNS, &self.rows());
+        report.say(LEGEND);
+        let rounds = rounds(self.samples[0].len());
+        report.say(format_args!(
+            "{rounds} of {SAMPLES} samples each, ways taken in turn; {}",
+            Cores { near: None, far: None }.words()
+        ));
+        report
+    }
 }

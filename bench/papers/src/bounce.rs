@@ -13,33 +13,30 @@
 //! growing pause. Each repetition is one round trip. The seam between node and transport times it, from before the
 //! frame is handed over until the node has received the reject.
 
-mod report;
-mod seam;
-
+use std::cell::{self, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen};
+use am_ring::Frame;
+use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
+use am_wire::frame::parse;
+use am_wire::{Address, Buffer, EtherType, Kind};
 use clap::Args;
+use serde_json::json;
+use strum::VariantArray;
 
-use am_measure::cores::{Cores, pin};
-use am_measure::deploy::open;
-use am_measure::deploy::sides::Sides;
-use am_measure::driver::Driver;
-use am_measure::drivers::am::facility;
-use am_measure::error::Error;
-use am_measure::loops::latency::{RoundTrips, round_trips};
-use am_measure::options::only;
-use am_measure::origin::Origin;
-use am_measure::plan::{Amount, DriverOptions, FramingArg, Side};
-use am_measure::run::Common;
-use am_measure::topology::{Here, HostsArg, Topology};
-use am_measure::values;
-use am_measure::watch::Watch;
-use report::Bounced;
-use seam::{Seam, Seen};
+use am_measure::deploy::{self, Sides};
+use am_measure::drivers::facility;
+use am_measure::options::{Origin, only};
+use am_measure::report::{Cell, Column, Report, range, rounds, short, times, xdp};
+use am_measure::{
+    Amount, Common, Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, RoundTrips, Side, Spread,
+    Topology, Watch, pin, round_trips, together, values,
+};
 
 /// The options of `bounce`.
 #[derive(Clone, Debug, Args)]
@@ -70,7 +67,7 @@ impl BounceArgs {
         let Common { open, amount, print } = &self.common;
         let plan = Plan { how: open.how(FramingArg::Bare), size: self.size, cores: self.here.cores.both()? };
         let bounced = measure(&sides, plan, &amount.amount(), watch)?;
-        print.publish(bounced.json(), || bounced.table(), &Origin::new(topology.transport(), Some(sides.mtu)))
+        print.publish(bounced.report(), &Origin::new(topology.transport(), Some(sides.mtu)))
     }
 }
 
@@ -88,25 +85,13 @@ const FLOWS: usize = 64;
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which part of the receiver rejects requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum By {
     /// The receiver's XDP program.
     Program,
     /// Its host.
     Host,
-}
-
-impl By {
-    /// Both, in the order in which they are reported.
-    const ALL: [By; 2] = [By::Program, By::Host];
-
-    /// The name in the table and in JSON.
-    const fn name(self) -> &'static str {
-        match self {
-            By::Program => "program",
-            By::Host => "host",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +119,7 @@ fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<
         return Err(Error::TooLarge { driver: Driver::Am.name(), size: plan.size, most });
     }
     // Those that exist between these sides.
-    let all = if sides.have_xdp_programs() { &By::ALL[..] } else { &By::ALL[1..] };
+    let all = if sides.have_xdp_programs() { By::VARIANTS } else { &[By::Host] };
     let mut turns = Vec::new();
     for round in 0..amount.rounds {
         let first = round % all.len();
@@ -174,7 +159,7 @@ fn turn(
     // The expected part must have rejected the requests.
     let by_program = by_program?;
     if (by == By::Program) != (by_program > 0) {
-        let by = by.name();
+        let by = by.into_str();
         return Err(Error::Facility(format!("the XDP program rejected {by_program} requests in a turn of the {by}")));
     }
     Ok(turn)
@@ -194,7 +179,7 @@ struct Open {
 
 /// Open a node with a seam between it and its transport: the near side's, or the far side's that rejects `by` this part.
 fn open(on: &str, plan: Plan, far: Option<By>, watch: &Watch) -> Result<Open, Error> {
-    let (inner, xdp) = open::open(on, plan.how, watch)?;
+    let (inner, xdp) = deploy::open(on, plan.how, watch)?;
     let (mode, seen) = (inner.caps().mode.clone(), Rc::<Seen>::default());
     let seam = Seam { inner, seen: Rc::clone(&seen), without_program: far == Some(By::Host) };
     let builder = Node::builder(if far.is_some() { "beta" } else { "alpha" });
@@ -295,4 +280,232 @@ fn check(begin: Instant, watch: &Watch) -> Result<(), Error> {
     watch.check()?;
     let why = || Error::Lost("the receiver was not there, or not full, in time".to_owned());
     if begin.elapsed() > SETUP_TIMEOUT { Err(why()) } else { Ok(()) }
+}
+
+/// A request without a reject after this time counts as accepted.
+const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
+
+/// A request that has left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    /// The number that its reject will name. Among few requests of few connections, two rarely have the same.
+    number: u32,
+    at: Instant,
+    /// Whether nothing else was in flight.
+    alone: bool,
+}
+
+/// The frames that passed.
+#[derive(Debug, Default)]
+struct Seen {
+    left: RefCell<Vec<Left>>,
+    /// Whether any reject arrived.
+    any: cell::Cell<bool>,
+    /// When the request left that came back alone.
+    back: cell::Cell<Option<Instant>>,
+}
+
+impl Seen {
+    /// Forget requests in flight. An accepted request does not come back, and must not keep others from being alone.
+    fn forget(&self) {
+        self.left.borrow_mut().clear();
+        self.back.set(None);
+    }
+
+    fn leaves(&self, number: u32) {
+        let (mut left, at) = (self.left.borrow_mut(), Instant::now());
+        left.retain(|other| at - other.at < MAX_ROUND_TRIP);
+        match left.iter_mut().find(|other| other.number == number) {
+            // Either of the two may come back.
+            Some(again) => *again = Left { number, at, alone: false },
+            None => {
+                let alone = left.is_empty();
+                left.push(Left { number, at, alone });
+            }
+        }
+    }
+
+    fn returns(&self, number: u32) {
+        self.any.set(true);
+        let mut left = self.left.borrow_mut();
+        if let Some(place) = left.iter().position(|other| other.number == number) {
+            let Left { at, alone, .. } = left.swap_remove(place);
+            if alone {
+                self.back.set(Some(at));
+            }
+        }
+    }
+}
+
+/// A transport that records requests and rejects.
+struct Seam {
+    inner: Box<dyn Transport>,
+    seen: Rc<Seen>,
+    /// The XDP program does not get what it needs to reject.
+    without_program: bool,
+}
+
+/// The sequence number of a frame of this kind.
+fn number(frame: &Frame, kind: Kind) -> Option<u32> {
+    let header = parse(frame.bytes(), EtherType::DEFAULT).ok()?.header;
+    (header.kind == kind).then_some(header.seq)
+}
+
+impl Transport for Seam {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let seen = &self.seen;
+        self.inner.receive(budget, &mut |frame| {
+            if let Some(number) = number(&frame, Kind::Reject) {
+                seen.returns(number);
+            }
+            each(frame);
+        })
+    }
+
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        if let Some(number) = number(frame, Kind::Request) {
+            self.seen.leaves(number);
+        }
+        self.inner.send(to, frame)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        match command {
+            Command::RejectTemplate { .. } | Command::RxFull(_) if self.without_program => Ok(()),
+            _ => self.inner.control(command),
+        }
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+    }
+}
+
+const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
+
+#[derive(Debug)]
+pub(crate) struct Bounced {
+    turns: Vec<Turn>,
+    rounds: usize,
+    plan: Plan,
+}
+
+/// Which part rejected: its first turn, and the round trips of all its turns.
+struct Row<'a> {
+    by: By,
+    first: &'a Turn,
+    all: RoundTrips,
+    by_round: Vec<u64>,
+    size: usize,
+}
+
+impl Row<'_> {
+    fn at(&self, quantile: f64) -> Cell {
+        Cell::Nanos(self.all.value_at_quantile(quantile))
+    }
+}
+
+fn columns<'a>() -> [Column<Row<'a>>; 9] {
+    [
+        ("bounced by", "by", |row| Cell::text(row.by.into_str())),
+        ("mode", "mode", |row| Cell::text(&row.first.mode)),
+        (">size", "size", |row| Cell::Size(row.size)),
+        (">p50", "rtt_ns.p50", |row| row.at(0.5)),
+        (">p99", "rtt_ns.p99", |row| row.at(0.99)),
+        (">p99.9", "rtt_ns.p999", |row| row.at(0.999)),
+        (">round trips", "n", |row| Cell::Count(row.all.len())),
+        ("", "by_round", |row| Cell::Json(json!(row.by_round))),
+        ("", "xdp", |row| Cell::of(row.first.xdp, Cell::text)),
+    ]
+}
+
+impl Bounced {
+    fn of(&self, by: By) -> impl Iterator<Item = &Turn> {
+        self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
+    }
+
+    /// Those that were measured.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let row = |by| {
+            let all = together(self.of(by).map(|turn| &turn.round_trips));
+            let by_round = self.of(by).map(p50).collect();
+            Some(Row { by, first: self.of(by).next()?, all, by_round, size: self.plan.size })
+        };
+        By::VARIANTS.iter().copied().filter_map(row).collect()
+    }
+
+    /// The host's round trip divided by the program's, if both were measured: of all round trips, and of those of each round.
+    fn host_over_program(&self) -> Option<Spread> {
+        let p50s = |by| self.of(by).map(|turn| (turn.round, p50(turn) as f64)).collect::<Vec<_>>();
+        let all = |by| together(self.of(by).map(|turn| &turn.round_trips)).value_at_quantile(0.5) as f64;
+        let rounds = Spread::of_ratios(&p50s(By::Host), &p50s(By::Program))?;
+        Some(Spread { median: all(By::Host) / all(By::Program), ..rounds })
+    }
+
+    fn report(&self) -> Report {
+        let mut report = Report::new("bounce", "bounce: round trip of a request that a full receiver rejects");
+        report.rows(&columns(), &self.rows());
+        let ratio = self.host_over_program();
+        if let Some(ratio) = ratio {
+            let (times, range) = (times(ratio.median), range(&ratio));
+            report
+                .say(format_args!("  a reject by the host takes {times} times as long as by the program ({range})\n"));
+        }
+        let at = self.turns.first().map(|turn| turn.xdp.map_or(NO_PROGRAM, xdp));
+        report.footer(format_args!("{}, taken in turn", rounds(self.rounds)), self.plan.cores, at);
+        report.summary(json!({
+            "host_over_program": ratio.map(|ratio| short(ratio.median)), "size": self.plan.size,
+            "rounds": self.rounds, "range": ratio.map(|ratio| [ratio.least, ratio.most].map(short)),
+        }));
+        report
+    }
+}
+
+fn p50(turn: &Turn) -> u64 {
+    turn.round_trips.value_at_quantile(0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use am_measure::{Cores, DriverOptions, round_trips};
+
+    fn turn(round: usize, by: By, nanoseconds: u64) -> Turn {
+        let mut round_trips = round_trips();
+        round_trips.record_n(nanoseconds, 10).unwrap();
+        Turn { round, by, mode: "veth copy".to_owned(), xdp: Some("generic"), round_trips }
+    }
+
+    fn plan() -> Plan {
+        Plan { how: DriverOptions::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_figures() {
+        let turns = vec![
+            turn(0, By::Program, 4000),
+            turn(0, By::Host, 6000),
+            turn(1, By::Host, 80_000),
+            turn(1, By::Program, 40_000),
+        ];
+        let bounced = Bounced { turns, rounds: 2, plan: plan() };
+        let lines = bounced.report().lines;
+        assert_eq!(lines.iter().filter_map(|line| line["by"].as_str()).collect::<Vec<_>>(), ["program", "host"]);
+        let ratio = lines[2]["summary"]["host_over_program"].as_f64().unwrap();
+        let [program, host] = [0, 1].map(|row: usize| lines[row]["rtt_ns"]["p50"].as_f64().unwrap());
+        assert!((ratio - host / program).abs() < 0.001 && (ratio - 1.5).abs() < 0.01, "{ratio}");
+        assert!(bounced.report().text.contains("1.50 times as long as by the program (rounds: 1.50 to 2.00)"));
+    }
 }
