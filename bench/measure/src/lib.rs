@@ -34,7 +34,6 @@ mod spread;
 mod stats;
 pub mod sweep;
 mod topology;
-pub mod values;
 mod watch;
 
 pub use channel::SpinWait;

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use am_wire::control::Name;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -14,10 +15,10 @@ use serde_json::{Value, json};
 use crate::cores::{Cores, CoresArg};
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::out;
 use crate::plan::{Amount, DriverOptions, FramingArg, XdpArg};
 use crate::report::Report;
 use crate::size::Size;
-use crate::{out, values};
 
 /// A mistake on the command line.
 pub fn usage(text: impl Into<String>) -> Error {
@@ -55,7 +56,7 @@ pub const STREAMS: &[Driver] = &[Driver::Am, Driver::Raw, Driver::Udp];
 #[derive(Clone, Debug, Default, Args)]
 pub struct CoresOption {
     /// Cores of the near and the far side, or `none` [default: the last two]
-    #[arg(long, value_name = "A,B", value_parser = values::two_cores, help_heading = "Where")]
+    #[arg(long, value_name = "A,B", value_parser = two_cores, help_heading = "Where")]
     pub cores: Option<CoresArg>,
 }
 
@@ -124,10 +125,10 @@ pub struct AmountOptions {
     #[command(flatten)]
     pub rounds: RoundsOption,
     /// Length of one measurement
-    #[arg(long, default_value = "0.25", value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, default_value = "0.25", value_parser = seconds, value_name = "SECONDS", help_heading = "How much")]
     pub time: Duration,
     /// Time before each measurement that is not counted [default: a fifth of --time]
-    #[arg(long, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "How much")]
     pub warm_up: Option<Duration>,
 }
 
@@ -308,6 +309,65 @@ impl Origin {
 pub fn kernel() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().split('-').next().unwrap_or_default().to_owned()
+}
+
+/// A time in seconds: `0.5`.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(time))
+        .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
+}
+
+/// A path that lives as long as the process.
+pub fn path(text: &str) -> Result<&'static Path, String> {
+    Ok(Path::new(String::leak(text.to_owned())))
+}
+
+/// One core, two, or `none`.
+pub fn cores(text: &str) -> Result<CoresArg, String> {
+    let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
+    if text == "none" {
+        return Ok(CoresArg::None);
+    }
+    let cores: Vec<usize> = text.split(',').map(|core| core.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+    match cores[..] {
+        [one] => Ok(CoresArg::One(one)),
+        [a, b] if a != b => Ok(CoresArg::Two(a, b)),
+        [_, _] => Err("two different cores: both sides spin".to_owned()),
+        _ => Err(wrong()),
+    }
+}
+
+/// Bytes of a message: `16`, `64K`.
+pub fn message(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(Size::Bytes(bytes)) => Ok(bytes),
+        _ => Err("not a size in bytes, as in 16, 64K or 1M".to_owned()),
+    }
+}
+
+/// For both sides on this machine.
+pub(crate) fn two_cores(text: &str) -> Result<CoresArg, String> {
+    match cores(text)? {
+        CoresArg::One(core) => {
+            Err(format!("both sides run on this machine: two cores, as in {core},{}, or `none`", core + 1))
+        }
+        cores => Ok(cores),
+    }
+}
+
+pub(crate) fn node_name(name: &str) -> Result<String, String> {
+    let bad = || format!("no name for a node: 1 to {} bytes, no control characters", Name::MAX_BYTES);
+    Name::new(name).map(|_| name.to_owned()).ok_or_else(bad)
+}
+
+/// The host's name, cut to the length of a node's.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::MAX_BYTES).collect();
+    if name.is_empty() { "am-bench".to_owned() } else { name }
 }
 
 #[cfg(test)]

@@ -11,10 +11,8 @@ use crate::deploy::Sides;
 use crate::deploy::veth::WireRate;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::options::Origin;
-use crate::options::{CoresOption, DEFAULT_MTU, OpenOptions, usage};
+use crate::options::{self, CoresOption, DEFAULT_MTU, OpenOptions, Origin, usage};
 use crate::plan::{Bench, FramingArg};
-use crate::values;
 
 /// The value of `--hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -211,14 +209,14 @@ pub struct End {
     #[arg(long, value_name = "TRANSPORT", help_heading = "Where")]
     pub on: Option<String>,
     /// The name of this node [default: the host's name]
-    #[arg(long, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
+    #[arg(long, value_parser = options::node_name, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
 }
 
 impl End {
     /// The name of this node.
     pub fn node_name(&self) -> String {
-        self.name.clone().unwrap_or_else(values::host_name)
+        self.name.clone().unwrap_or_else(options::host_name)
     }
 
     /// The transport, if these drivers can use it.
@@ -238,14 +236,14 @@ impl End {
 
 /// Both sides on this machine, or the near side here and the far side on another machine.
 #[derive(Clone, Debug, Default, Args)]
-#[command(mut_arg("cores", |cores| cores.value_parser(values::cores).help(
+#[command(mut_arg("cores", |cores| cores.value_parser(options::cores).help(
     "Cores of the near and the far side, or `none`; with --peer one core, for this side [default: the last two]")))]
 pub struct Place {
     /// Both sides on this machine.
     #[command(flatten)]
     pub here: Here,
     /// Measure against the node of this name, which runs `am-bench --serve`
-    #[arg(long, value_parser = values::node_name, value_name = "NAME", help_heading = "Where")]
+    #[arg(long, value_parser = options::node_name, value_name = "NAME", help_heading = "Where")]
     pub peer: Option<String>,
     /// This side's end of a wire.
     #[command(flatten)]

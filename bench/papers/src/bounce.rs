@@ -31,11 +31,11 @@ use strum::VariantArray;
 
 use am_measure::deploy::{self, Sides};
 use am_measure::drivers::facility;
-use am_measure::options::{Origin, only};
+use am_measure::options::{self, Origin, only};
 use am_measure::report::{Cell, Column, Report, range, rounds, short, times, xdp};
 use am_measure::{
     Amount, Common, Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, RoundTrips, Side, Spread,
-    Topology, Watch, pin, round_trips, together, values,
+    Topology, Watch, pin, round_trips, together,
 };
 
 /// The options of `bounce`.
@@ -47,7 +47,7 @@ pub struct BounceArgs {
     #[command(flatten)]
     here: Here,
     /// Payload bytes of a request, one size
-    #[arg(long, default_value = "16", value_parser = values::message, value_name = "BYTES", help_heading = "What")]
+    #[arg(long, default_value = "16", value_parser = options::message, value_name = "BYTES", help_heading = "What")]
     size: usize,
     #[command(flatten)]
     common: Common,

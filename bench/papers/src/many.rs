@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 
 use am_measure::deploy::check_mtu;
 use am_measure::hosts::{Arena, Bridged, Simulation};
-use am_measure::options::{AmountOptions, CoalesceOption, DEFAULT_MTU, Origin, PlotOption, only, usage};
+use am_measure::options::{self, AmountOptions, CoalesceOption, DEFAULT_MTU, Origin, PlotOption, only, usage};
 use am_measure::{Amount, Common, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Watch, rights};
 
 /// The most hosts on a bridge, besides the server. Each has a namespace, a cable and a thread.
@@ -123,6 +123,5 @@ pub(crate) fn simulated(
 /// Bytes of a message: it is sent in words.
 pub(crate) fn message(text: &str) -> Result<usize, String> {
     let least = am_measure::hosts::WORD_BYTES;
-    am_measure::values::message(text)
-        .and_then(|size| if size >= least { Ok(size) } else { Err(format!("{least} or more")) })
+    options::message(text).and_then(|size| if size >= least { Ok(size) } else { Err(format!("{least} or more")) })
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::many::{check_counts, count, simulated};
 use am_measure::hosts::{Arena, HostPlan, Tally, WORD_BYTES, Wait, check};
-use am_measure::options::{CoalesceOption, DEFAULT_MTU, Origin, Print, usage};
+use am_measure::options::{self, CoalesceOption, DEFAULT_MTU, Origin, Print, usage};
 use am_measure::report::{Cell, Column, Report, SIMULATED};
-use am_measure::{Amount, DriverOptions, Error, FramingArg, Progress, Watch, shares, values};
+use am_measure::{Amount, DriverOptions, Error, FramingArg, Progress, Watch, shares};
 
 /// The options of `scale`.
 #[derive(Clone, Debug, Args)]
@@ -29,10 +29,10 @@ pub struct ScaleArgs {
     #[command(flatten)]
     coalesce: CoalesceOption,
     /// Length of one measurement, in virtual time
-    #[arg(long, default_value = "0.01", value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, default_value = "0.01", value_parser = options::seconds, value_name = "SECONDS", help_heading = "How much")]
     time: Duration,
     /// Time before each measurement that is not counted [default: as long as --time]
-    #[arg(long, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, value_parser = options::seconds, value_name = "SECONDS", help_heading = "How much")]
     warm_up: Option<Duration>,
     #[command(flatten)]
     print: Print,

@@ -5,13 +5,13 @@ use std::path::Path;
 use clap::Args;
 
 use am_measure::options::{
-    CoalesceOption, CoresOption, DriverOption, Origin, PlotOption, STREAMS, SizeOption, apart, check_file, check_once,
-    only, usage,
+    self, CoalesceOption, CoresOption, DriverOption, Origin, PlotOption, STREAMS, SizeOption, apart, check_file,
+    check_once, only, usage,
 };
 use am_measure::report::{INTRODUCTION, LOOPBACK, loss_curve};
 use am_measure::sweep::Sweep;
 use am_measure::{
-    Bench, Common, Driver, Error, HostsArg, Loss, Place, Run, Session, Size, Topology, Watch, out, swept, values,
+    Bench, Common, Driver, Error, HostsArg, Loss, Place, Run, Session, Size, Topology, Watch, out, swept,
 };
 
 /// What the three commands share.
@@ -29,7 +29,7 @@ pub(crate) struct Measured {
     coalesce: CoalesceOption,
     /// Write every frame of am that this side sends or receives to this file, for tcpdump and Wireshark (pcap). This
     /// costs time
-    #[arg(long, value_name = "FILE", value_parser = values::path, help_heading = "What")]
+    #[arg(long, value_name = "FILE", value_parser = options::path, help_heading = "What")]
     trace: Option<&'static Path>,
 }
 

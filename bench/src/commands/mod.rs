@@ -18,8 +18,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use crate::compare::{self, CompareArgs};
 use crate::wakeup::WakeupArgs;
 use am_measure::deploy::{child, machines};
-use am_measure::options::{OpenOptions, usage};
-use am_measure::{Bench, Cores, CoresArg, End, Error, FramingArg, Side, Watch, out, own_core, own_link, values};
+use am_measure::options::{self, OpenOptions, usage};
+use am_measure::{Bench, Cores, CoresArg, End, Error, FramingArg, Side, Watch, out, own_core, own_link};
 
 pub(crate) use measured::{BandwidthArgs, DemoArgs, LatencyArgs, RateArgs};
 
@@ -148,7 +148,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) end: End,
     /// The core of this side, or `none` [default: the last]
-    #[arg(long, value_name = "A", value_parser = values::cores, help_heading = "Where")]
+    #[arg(long, value_name = "A", value_parser = options::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
     #[command(flatten)]
     pub(crate) open: OpenOptions,
@@ -174,7 +174,7 @@ pub(crate) struct FarArgs {
     on: String,
     #[arg(long)]
     name: String,
-    #[arg(long, value_parser = values::cores)]
+    #[arg(long, value_parser = options::cores)]
     cores: CoresArg,
 }
 

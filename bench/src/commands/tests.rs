@@ -44,7 +44,11 @@ fn the_grammar_is_sound() {
 
 #[test]
 fn places_have_names() {
-    let peer = |on: &str| Topology::Peer { peer: "beta".to_owned(), on: on.to_owned(), name: values::host_name() };
+    let peer = |on: &str| Topology::Peer {
+        peer: "beta".to_owned(),
+        on: on.to_owned(),
+        name: am_measure::options::host_name(),
+    };
     let sim = |on: &str| Topology::Sim(on.to_owned());
     for (line, expected) in [
         ("latency --hosts veth", Topology::Veth(1500, None)),

@@ -18,7 +18,6 @@ mod peer;
 mod plot;
 mod report;
 mod rows;
-mod subprocess;
 
 use std::time::Duration;
 
@@ -27,9 +26,9 @@ use offload::Offload;
 use rows::{Comparison, Row, Settings};
 
 use am_measure::deploy::{LocalTransport, Pair, check_mtu};
-use am_measure::options::{DEFAULT_MTU, Origin, PlotOption, check_once, only};
+use am_measure::options::{self, DEFAULT_MTU, Origin, PlotOption, check_once, only};
 use am_measure::out::status;
-use am_measure::{Common, Driver, Error, FramingArg, Here, HostsArg, Progress, Watch, rights, values};
+use am_measure::{Common, Driver, Error, FramingArg, Here, HostsArg, Progress, Watch, rights};
 
 pub(crate) use ours::take_turn;
 
@@ -48,14 +47,14 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
     peers: Vec<String>,
     /// A foreign program that takes longer for one turn is killed
-    #[arg(long, default_value = "120", value_parser = values::seconds, value_name = "SECONDS")]
+    #[arg(long, default_value = "120", value_parser = options::seconds, value_name = "SECONDS")]
     limit: Duration,
     #[command(flatten)]
     plot: PlotOption,
     #[command(flatten)]
     here: Here,
     /// Bytes of a message (64K, 1M)
-    #[arg(long, value_delimiter = ',', default_value = "8,64,512,4K,32K,256K,1M", value_parser = values::message,
+    #[arg(long, value_delimiter = ',', default_value = "8,64,512,4K,32K,256K,1M", value_parser = options::message,
           value_name = "BYTES,...", help_heading = "What")]
     size: Vec<usize>,
     #[command(flatten)]

@@ -91,14 +91,9 @@ pub(crate) trait Channel {
     /// Set the size of data messages, at most the `most` of its layout.
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
 
-    /// Let data messages be bulk transfers of this size, if the driver has them.
-    fn transfer(&mut self, size: usize) -> Result<(), Error> {
-        self.prepare(size)
-    }
-
-    /// Let data messages be bulk transfers of this size, if the driver has them, one at a time. Each is echoed by a
+    /// Let data messages be bulk transfers of this size, if the driver has them: one way, or one at a time and each echoed by a
     /// transfer.
-    fn volley(&mut self, size: usize) -> Result<(), Error> {
+    fn transfer(&mut self, size: usize, _is_echoed: bool) -> Result<(), Error> {
         self.prepare(size)
     }
 

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use am_api::{Connection, Endpoint, HandlerId, Idle, Node, NotOpen, Request, RequestError, Transport};
+use am_api::{Builder, Connection, Endpoint, HandlerId, Idle, Node, NotOpen, Request, RequestError, Transport};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
@@ -69,13 +69,15 @@ pub(crate) struct Am {
 
 /// A node that waits as `idle` says.
 pub fn node(idle: Idle, name: &str, how: DriverOptions, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name).idle(idle).coalesce(how.coalesce);
+    let builder = as_asked(Node::builder(name), how).idle(idle);
     let builder = if how.coalesce { builder.window(WINDOW) } else { builder };
-    let builder = match how.framing.fixed() {
-        Some(framing) => builder.framing(framing),
-        None => builder,
-    };
     builder.open_on(transport).map_err(facility)
+}
+
+/// A node with the framing and the coalescing that are asked for.
+pub(crate) fn as_asked(builder: Builder, how: DriverOptions) -> Builder {
+    let builder = builder.coalesce(how.coalesce);
+    how.framing.fixed().into_iter().fold(builder, Builder::framing)
 }
 
 /// Connect to this endpoint of the peer, with a `turn` of the loop after each look. The peer may not be there yet, so
@@ -237,13 +239,11 @@ impl Channel for Am {
         Ok(())
     }
 
-    fn transfer(&mut self, size: usize) -> Result<(), Error> {
-        self.state.transfers.one_way(&self.endpoint, size, self.is_near);
-        Ok(())
-    }
-
-    fn volley(&mut self, size: usize) -> Result<(), Error> {
-        self.state.transfers.echoed(&self.endpoint, size);
+    fn transfer(&mut self, size: usize, is_echoed: bool) -> Result<(), Error> {
+        match is_echoed {
+            true => self.state.transfers.echoed(&self.endpoint, size),
+            false => self.state.transfers.one_way(&self.endpoint, size, self.is_near),
+        }
         Ok(())
     }
 

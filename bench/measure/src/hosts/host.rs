@@ -8,7 +8,7 @@ use am_api::{Address, Builder, Connection, Endpoint, EndpointSet, HandlerId, Nod
 use super::{HostPlan, Tally};
 use crate::channel::Arrived;
 use crate::content::Content;
-use crate::drivers::am::facility;
+use crate::drivers::am::{as_asked, facility};
 use crate::error::Error;
 use crate::plan::DriverOptions;
 
@@ -66,12 +66,7 @@ pub(super) struct Host {
 /// Settings of a node for this plan. `peers` are known without discovery.
 pub(super) fn builder(plan: &HostPlan, how: DriverOptions, peers: &[(String, Address)]) -> Builder {
     let builder = plan.member.as_ref().map_or_else(|| Node::builder(&plan.name), |member| member.builder());
-    let builder = builder.coalesce(how.coalesce);
-    let builder = match how.framing.fixed() {
-        Some(framing) => builder.framing(framing),
-        None => builder,
-    };
-    peers.iter().fold(builder, |builder, (name, address)| builder.peer(name, *address))
+    peers.iter().fold(as_asked(builder, how), |builder, (name, address)| builder.peer(name, *address))
 }
 
 impl Host {

@@ -19,20 +19,24 @@ mod calls;
 mod copies;
 mod exchange;
 mod report;
-mod sides;
 
-use caches::Caches;
-use calls::Call;
+use std::thread::ScopedJoinHandle;
+
+use am_api::Idle;
+use am_dp::Nid;
 use clap::Args;
-use copies::Copies;
-use exchange::Sampled;
 
-use am_measure::deploy::Sides;
-use am_measure::options::{OpenOptions, PlotOption, Print, RoundsOption, only, usage};
+use am_measure::deploy::{self, Sides};
+use am_measure::drivers::{self, Vertex};
+use am_measure::options::{self, OpenOptions, PlotOption, Print, RoundsOption, only, usage};
 use am_measure::{
-    Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Spread, Topology, Watch, median, out,
-    pin, values,
+    Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Side, Spread, Topology, Watch, median,
+    out, pin,
 };
+use caches::{Caches, Evictor};
+use calls::Call;
+use copies::Copies;
+use exchange::{Near, Sampled, Shared, serve};
 
 /// The options of `phases`.
 #[derive(Clone, Debug, Args)]
@@ -63,7 +67,7 @@ pub struct PhasesArgs {
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    values::message(text).and_then(|size| if size <= MAX_SIZE { Ok(size) } else { Err(format!("up to {MAX_SIZE}")) })
+    options::message(text).and_then(|size| if size <= MAX_SIZE { Ok(size) } else { Err(format!("up to {MAX_SIZE}")) })
 }
 
 impl PhasesArgs {
@@ -155,7 +159,7 @@ fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) ->
     };
     for round in 0..*rounds {
         for (part, (_, sides)) in phases.parts.iter_mut().zip(&places) {
-            sides::turn(part, sides, (round, &order, caches), &progress, watch)?;
+            turn(part, sides, (round, &order, caches), &progress, watch)?;
         }
         std::thread::scope(|scope| {
             let copying = scope.spawn(|| pin(cores.near).and_then(|_| phases.copies.round(caches, &progress, watch)));
@@ -163,6 +167,68 @@ fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) ->
         })?;
     }
     Ok(phases)
+}
+
+/// The names of the nodes.
+const NAMES: [&str; 2] = ["alpha", "beta"];
+
+fn turn(
+    part: &mut Part,
+    sides: &Sides,
+    (round, order, caches): (usize, &Order, Caches),
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<(), Error> {
+    let (shared, evictor) = (&Shared::new(watch), &Evictor::new(caches));
+    let open = |side, core| pin(core).and_then(|_| open(sides, side, (round, order), shared, watch));
+    let near = |_: &ScopedJoinHandle<'_, _>| {
+        // This is the thread of the command if the sides have no hosts of their own.
+        let measured = open(Side::Near, order.cores.near).and_then(|mut vertex| {
+            let measured = sample(part, Near { vertex: &mut vertex, shared, evictor }, progress);
+            // While our side is still open.
+            shared.end();
+            measured
+        });
+        shared.end();
+        measured
+    };
+    let far = || {
+        let served = open(Side::Far, order.cores.far).and_then(|mut vertex| serve(&mut vertex, shared, evictor));
+        shared.end();
+        served
+    };
+    sides.both(near, far).map(drop)
+}
+
+/// A side's vertex, connected to the other.
+fn open(
+    sides: &Sides,
+    side: Side,
+    (round, order): (usize, &Order),
+    shared: &Shared,
+    watch: &Watch,
+) -> Result<Vertex, Error> {
+    let (transport, _) = deploy::open(&sides.on(side, round), order.how, watch)?;
+    let node = drivers::node(Idle::spinning(), NAMES[side as usize], order.how, transport)?;
+    let mut vertex = Vertex::open(node, side, NAMES)?;
+    shared.meet(&mut vertex)?;
+    Ok(vertex)
+}
+
+/// One round of this part.
+fn sample(part: &mut Part, mut near: Near<'_>, progress: &Progress) -> Result<(), Error> {
+    if let Some(how) = near.vertex.dp.describe(&near.vertex.point) {
+        part.mode = how.mode;
+    }
+    for messages in &mut part.messages {
+        progress.say(&format!("{} B over {}", messages.size, part.transport));
+        messages.rounds.push(near.sample(messages.size)?);
+        progress.done();
+    }
+    progress.say(&format!("calls over {}", part.transport));
+    calls::round(&mut part.calls, near.vertex, Nid(Side::Near as u32))?;
+    progress.done();
+    Ok(())
 }
 
 /// The sides over each transport. Of several, one that lacks a right is left out.

@@ -40,7 +40,7 @@ fn stream([near, far]: &mut [Am; 2], messages: u64) -> Arrived {
 fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
     for spoilt in [None, Some(0), Some(5000), Some(10_000)] {
         let mut pair = pair();
-        pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
+        pair.iter_mut().for_each(|side| side.transfer(10_000, false).unwrap());
         let places = &mut pair[0].state.transfers.memory;
         if let Some(at) = spoilt {
             places.iter_mut().for_each(|place| Rc::get_mut(place).unwrap()[at] ^= 1);
@@ -54,7 +54,7 @@ fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
 #[test]
 fn a_transfer_that_leaves_its_place_as_it_was_is_wrong() {
     let mut pair = pair();
-    pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
+    pair.iter_mut().for_each(|side| side.transfer(10_000, false).unwrap());
     assert_eq!(stream(&mut pair, 100).wrong, 0);
     // From now on transfers bring the bytes that are there already.
     let transfers = &mut pair[0].state.transfers;
