@@ -158,6 +158,15 @@ mod tests {
         Table { compiler: "rustc 1.95.0, x86_64".into(), rows }
     }
 
+    fn row(over: &str, instructions: u64) -> ((String, String), Cost) {
+        ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
+    }
+
+    fn dearer(rows: &[((String, String), Cost)]) -> usize {
+        let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.to_vec() };
+        table().dearer_than(&table()).len()
+    }
+
     #[test]
     fn what_is_printed_is_read_again() {
         assert_eq!(table(400, 2, 31).to_string().parse::<Table>().unwrap(), table(400, 2, 31));
@@ -165,31 +174,17 @@ mod tests {
 
     #[test]
     fn endpoints_may_cost_little() {
-        let row = |over: &str, instructions| {
-            ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
-        };
-        let dearer = |core, many| {
-            let rows = vec![row("core", core), row("loopback", 1000), row("endpoints", many)];
-            let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.clone() };
-            table().dearer_than(&table())
-        };
-        assert!(dearer(910, 1020).is_empty());
-        assert_eq!(dearer(910, 1021).len(), 1, "idle endpoints");
-        assert_eq!(dearer(909, 1020).len(), 1, "endpoints");
+        let with = |core, many| dearer(&[row("core", core), row("loopback", 1000), row("endpoints", many)]);
+        assert_eq!(with(910, 1020), 0);
+        assert_eq!(with(910, 1021), 1, "idle endpoints");
+        assert_eq!(with(909, 1020), 1, "endpoints");
     }
 
     #[test]
     fn a_hostile_program_and_a_layer_above_may_cost_little() {
-        let row = |over: &str, instructions| {
-            ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
-        };
         for (without, with) in [("amd", "hostile"), ("amd", "scribbling"), ("loopback", "dp")] {
-            let dearer = |cost| {
-                let rows = vec![row(without, 1000), row(with, cost)];
-                let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.clone() };
-                table().dearer_than(&table())
-            };
-            assert_eq!((dearer(1100).len(), dearer(1101).len()), (0, 1), "{with}");
+            let costs = |cost| dearer(&[row(without, 1000), row(with, cost)]);
+            assert_eq!((costs(1100), costs(1101)), (0, 1), "{with}");
         }
     }
 

@@ -84,7 +84,7 @@ impl CompareArgs {
         sizes.sort_unstable();
         let settings = Settings { sizes, amount, limit: self.limit, cores, how, mtu: mtu as usize };
         let peers = peer::chosen(&self.peers, over)?;
-        let pair = Pair::new(mtu)?;
+        let pair = Pair::new(mtu, None)?;
         let offload = Offload::of(&pair);
         let mut rows: Vec<Row> = peers.into_iter().map(|peer| Row::new(peer, watch)).collect();
         watch.check()?;

@@ -18,9 +18,8 @@ use crate::driver::Driver;
 use crate::drivers::am::{self, Am, facility};
 use crate::drivers::cacheline::Cacheline;
 use crate::drivers::dp::DpChannel;
-use crate::drivers::dpdk;
 use crate::drivers::queues::Queues;
-use crate::drivers::raw::RawChannel;
+use crate::drivers::raw::{RawChannel, dpdk_address, over_dpdk};
 use crate::drivers::sleeping::Sleeping;
 use crate::drivers::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
 use crate::drivers::udp::{Udp, socket_address};
@@ -81,7 +80,7 @@ impl NamedLink {
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
         let on: TransportName = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };
+        let address = if on.scheme() == "dpdk" && !is_several { dpdk_address(&on)? } else { [0; 6] };
         Ok(NamedLink { side, node: node.to_owned(), core, on, interface, is_several, address, opened: 0 })
     }
 
@@ -227,7 +226,7 @@ impl Link for NamedLink {
             }
             (_, Some(interface), _) => Box::new(RawChannel::open(interface, how.xdp, peer)?.of(driver)),
             (_, None, "dpdk") if !driver.is_kernel() => {
-                Box::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(driver))
+                Box::new(over_dpdk(self.side, &self.name()?, (&self.here()?, peer), watch)?.of(driver))
             }
             _ => return Err(self.not_here(driver)),
         })

@@ -29,8 +29,7 @@ impl Sides {
     pub(crate) fn cabled(mtu: u32, rate: Option<WireRate>, drivers: &[Driver]) -> Result<Sides, Error> {
         rights::check(true, drivers)?;
         check_mtu(mtu, drivers)?;
-        let pair = rate.map_or_else(|| Pair::new(mtu), |rate| Pair::limited(mtu, rate))?;
-        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(pair) })
+        Ok(Sides { mtu, ends: TransportPair::of(interfaces()), pair: Some(Pair::new(mtu, rate)?) })
     }
 
     /// Two processes or threads, joined by this transport.

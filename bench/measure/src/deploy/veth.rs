@@ -38,17 +38,15 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A cable with this MTU.
-    pub fn new(mtu: u32) -> Result<Pair, Error> {
-        let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
-        let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
-        veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
-        Ok(Pair { hosts: [alpha, beta], _switch: None })
-    }
-
-    /// The cable has this rate. A switch in the middle limits it, and learns no addresses: bare frames have another one each.
-    pub(crate) fn limited(mtu: u32, rate: WireRate) -> Result<Pair, Error> {
+    /// A cable with this MTU. If its rate is limited, a switch in the middle does it, and learns no addresses: bare frames have
+    /// another one each.
+    pub fn new(mtu: u32, rate: Option<WireRate>) -> Result<Pair, Error> {
         let hosts = [Host::new("alpha")?, Host::new("beta")?];
+        let Some(rate) = rate else {
+            let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
+            veth(&hosts[0], INTERFACE, &hosts[1], INTERFACE, &options)?;
+            return Ok(Pair { hosts, _switch: None });
+        };
         let options = BridgeOptions { mtu, learning: false, ..BridgeOptions::default() };
         let switch = Bridge::new(&hosts.each_ref(), INTERFACE, &options)?;
         switch.limit_rate(rate.bits_per_s())?;

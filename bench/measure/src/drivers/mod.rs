@@ -3,7 +3,6 @@
 pub(crate) mod am;
 pub(crate) mod cacheline;
 pub(crate) mod dp;
-pub(crate) mod dpdk;
 mod lossy;
 pub(crate) mod queues;
 pub(crate) mod raw;
