@@ -117,12 +117,13 @@ pub(crate) struct Row<'a> {
     pub(crate) loss: Option<Loss>,
 }
 
+/// What the rounds come to: of each bench, one of both.
 #[derive(Clone, Debug)]
-pub(crate) enum Figures {
+pub(crate) struct Figures {
     /// Every round trip of all rounds.
-    RoundTrips(RoundTrips),
+    pub(crate) round_trips: RoundTrips,
     /// Medians over the rounds.
-    Rates(Rates),
+    pub(crate) rates: Rates,
 }
 
 /// Amounts a second.
@@ -154,7 +155,7 @@ pub(crate) fn rows<'a>(all: &'a [Measured]) -> Vec<Row<'a>> {
 impl Row<'_> {
     /// The rounds, from 1, whose figure is worse than that of the best one by more than this factor.
     pub(crate) fn disturbed(&self, factor: f64) -> Vec<usize> {
-        let is_time = matches!(self.figures, Figures::RoundTrips(_));
+        let is_time = matches!(self.first.bench, Bench::Latency | Bench::Volley | Bench::LogP);
         let slowness = |figure: f64| if is_time { figure } else { 1.0 / figure };
         let best = self.by_round.iter().map(|figure| slowness(*figure)).fold(f64::INFINITY, f64::min);
         let rounds = self.rounds.iter().zip(&self.by_round);
@@ -165,21 +166,19 @@ impl Row<'_> {
 impl Figures {
     /// The one that is compared.
     fn compared(&self, bench: Bench) -> f64 {
-        match self {
-            Figures::RoundTrips(all) => all.value_at_quantile(0.5) as f64,
-            Figures::Rates(rates) if matches!(bench, Bench::Bandwidth | Bench::Bulk) => rates.bytes,
-            Figures::Rates(rates) => rates.messages,
+        match bench {
+            Bench::Latency | Bench::Volley | Bench::LogP => self.round_trips.value_at_quantile(0.5) as f64,
+            Bench::Bandwidth | Bench::Bulk => self.rates.bytes,
+            Bench::Rate => self.rates.messages,
         }
     }
 
     fn of(rounds: &[&Measured]) -> Figures {
+        let round_trips = together(rounds.iter().filter_map(|one| one.round_trips()));
         let all: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
-        if all.is_empty() {
-            return Figures::RoundTrips(together(rounds.iter().filter_map(|one| one.round_trips())));
-        }
         let of = |rate: fn(&Rates) -> f64| median_of(&all.iter().collect::<Vec<_>>(), rate);
         let (messages, frames, bytes) = (of(|rates| rates.messages), of(|rates| rates.frames), of(|rates| rates.bytes));
-        Figures::Rates(Rates { messages, frames, bytes })
+        Figures { round_trips, rates: Rates { messages, frames, bytes } }
     }
 }
 
@@ -367,9 +366,8 @@ mod tests {
         all.push(measured(Bench::Latency, 0, Driver::Udp, 0, 5000));
         all.push(measured(Bench::Latency, 0, Driver::Udp, 1, 7000));
         let rows = rows(&all);
-        let Figures::RoundTrips(round_trips) = &rows[0].figures else { panic!("{rows:?}") };
-        assert_eq!((round_trips.len(), rows[0].by_round.len()), (20, 2));
-        let Figures::Rates(rates) = &rows[1].figures else { panic!("{rows:?}") };
+        assert_eq!((rows[0].figures.round_trips.len(), rows[0].by_round.len()), (20, 2));
+        let rates = rows[1].figures.rates;
         assert_eq!((rates.messages, rates.frames, rates.bytes), (200.0, 200.0, 12_800.0));
         assert_eq!((rows[1].lost, rows[1].by_round.as_slice()), (3, &[100.0, 300.0, 200.0][..]));
     }

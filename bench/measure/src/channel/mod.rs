@@ -7,6 +7,8 @@ pub(crate) use control::{ControlMessage, Step};
 pub use spin_wait::SpinWait;
 pub(crate) use spin_wait::Timeouts;
 
+use std::os::fd::BorrowedFd;
+
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Batching;
@@ -86,6 +88,16 @@ pub(crate) trait Channel {
     /// What keeps this side from the other, as far as the driver knows.
     fn problem(&self) -> Option<String> {
         None
+    }
+
+    /// The descriptor that is readable when something can be received, of a channel that can be waited for.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether a message has begun that the kernel has no room for.
+    fn has_rest(&self) -> bool {
+        false
     }
 
     /// Set the size of data messages, at most the `most` of its layout.

@@ -2,7 +2,6 @@
 //! round trip wake each other.
 
 use std::mem::take;
-use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -14,28 +13,18 @@ use crate::error::Error;
 /// The longest sleep. The loops above check for reasons to stop every few turns.
 pub(super) const MAX_SLEEP: TimeSpec = TimeSpec::new(0, 250_000);
 
-/// A channel that can be waited for.
-pub(crate) trait Pollable {
-    /// The descriptor that is readable when something can be received.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Whether a message has begun that the kernel has no room for.
-    fn has_rest(&self) -> bool {
-        false
-    }
-}
-
 /// A channel that sleeps in `poll(2)`.
-pub(crate) struct Sleeping<P> {
-    channel: P,
+pub(crate) struct Sleeping {
+    channel: Box<dyn Channel>,
     /// Whether a whole batch was sent. The sender has the next one ready.
     has_more: bool,
     /// Whether the kernel had no room for everything.
     is_full: bool,
 }
 
-impl<P: Channel + Pollable> Sleeping<P> {
-    pub(crate) fn new(channel: P) -> Sleeping<P> {
+impl Sleeping {
+    pub(crate) fn new(channel: impl Channel + 'static) -> Sleeping {
+        let channel = Box::new(channel);
         Sleeping { channel, has_more: false, is_full: false }
     }
 
@@ -50,7 +39,7 @@ impl<P: Channel + Pollable> Sleeping<P> {
     }
 }
 
-impl<P: Channel + Pollable> Channel for Sleeping<P> {
+impl Channel for Sleeping {
     fn info(&self) -> &ChannelInfo {
         self.channel.info()
     }

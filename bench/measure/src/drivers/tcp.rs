@@ -12,7 +12,6 @@ use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage, SpinW
 use crate::content::Content;
 use crate::driver::Driver;
 use crate::drivers::am::COALESCED_BATCH;
-use crate::drivers::sleeping::Pollable;
 use crate::drivers::udp::addresses;
 use crate::error::Error;
 use crate::plan::Batching;
@@ -206,7 +205,11 @@ fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
     }
 }
 
-impl Pollable for Tcp {
+impl Channel for Tcp {
+    fn info(&self) -> &ChannelInfo {
+        &self.info
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let stream = self.stream.as_ref().map(AsFd::as_fd);
         stream.or_else(|| self.listener.as_ref().map(AsFd::as_fd))
@@ -214,12 +217,6 @@ impl Pollable for Tcp {
 
     fn has_rest(&self) -> bool {
         !self.rest.is_empty()
-    }
-}
-
-impl Channel for Tcp {
-    fn info(&self) -> &ChannelInfo {
-        &self.info
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

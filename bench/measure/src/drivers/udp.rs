@@ -11,7 +11,6 @@ use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
-use super::sleeping::Pollable;
 use super::udp_batch::{GroReceiver, GsoSender};
 use crate::channel::{Arrived, BATCH, Channel, ChannelInfo, ControlMessage};
 use crate::content::Content;
@@ -145,15 +144,13 @@ fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
     }
 }
 
-impl Pollable for Udp {
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
-}
-
 impl Channel for Udp {
     fn info(&self) -> &ChannelInfo {
         &self.info
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {

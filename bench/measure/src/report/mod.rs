@@ -17,7 +17,7 @@ use crate::loss::Loss;
 use crate::plan::Batching;
 use crate::plan::Bench;
 use crate::spread::Spread;
-use crate::stats::{Figures, Measured, MismatchedPair, Rates, Ratio, Retained, Row, compare, retained, rows};
+use crate::stats::{Measured, MismatchedPair, Ratio, Retained, Row, compare, retained, rows};
 
 pub use columns::{Cell, Column, Report, bytes, metric, nanoseconds, short, tenths};
 pub(crate) use words::TRACED;
@@ -184,13 +184,10 @@ fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
             ("framing", "framing", |row| Cell::text(row.first.framing)),
             (">size", "size", |row| Cell::Size(row.first.layout.size)),
             (">loss", "", |row| row.loss.map_or(Cell::Absent, |loss| Cell::text(loss.to_string()))),
-            (">p50", "rtt_ns.p50", |row| row.quantile(0.5)),
-            (">p99", "rtt_ns.p99", |row| row.quantile(0.99)),
-            (">p99.9", "rtt_ns.p999", |row| row.quantile(0.999)),
-            (">round trips", "n", |row| match &row.figures {
-                Figures::RoundTrips(all) => Cell::Count(all.len()),
-                Figures::Rates(_) => Cell::Absent,
-            }),
+            (">p50", "rtt_ns.p50", |row| quantile(row, 0.5)),
+            (">p99", "rtt_ns.p99", |row| quantile(row, 0.99)),
+            (">p99.9", "rtt_ns.p999", |row| quantile(row, 0.999)),
+            (">round trips", "n", |row| Cell::Count(row.figures.round_trips.len())),
         ],
         _ => vec![
             ("driver", "via", |row| Cell::text(row.first.driver.name())),
@@ -198,10 +195,10 @@ fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
             ("framing", "", |row| Cell::text(row.first.framing)),
             (">size", "size", |row| Cell::Size(row.first.layout.size)),
             (">loss", "", |row| row.loss.map_or(Cell::Absent, |loss| Cell::text(loss.to_string()))),
-            (">user bytes", "", |row| row.rate(|rates| Cell::Rate(rates.bytes, "B/s"))),
-            (">messages", "messages_per_s", |row| row.rate(|rates| Cell::Rate(rates.messages, "/s"))),
-            (">frames", "frames_per_s", |row| row.rate(|rates| Cell::Rate(rates.frames, "/s"))),
-            ("", "bytes_per_s", |row| row.rate(|rates| Cell::Rate(rates.bytes, "B/s"))),
+            (">user bytes", "", |row| Cell::Rate(row.figures.rates.bytes, "B/s")),
+            (">messages", "messages_per_s", |row| Cell::Rate(row.figures.rates.messages, "/s")),
+            (">frames", "frames_per_s", |row| Cell::Rate(row.figures.rates.frames, "/s")),
+            ("", "bytes_per_s", |row| Cell::Rate(row.figures.rates.bytes, "B/s")),
             ("", "mode", |row| Cell::text(&row.first.mode)),
             ("", "framing", |row| Cell::text(row.first.framing)),
         ],
@@ -226,20 +223,8 @@ fn columns<'a>(bench: Bench) -> Vec<Column<Row<'a>>> {
     columns
 }
 
-impl Row<'_> {
-    fn quantile(&self, quantile: f64) -> Cell {
-        match &self.figures {
-            Figures::RoundTrips(all) => Cell::Nanos(all.value_at_quantile(quantile)),
-            Figures::Rates(_) => Cell::Absent,
-        }
-    }
-
-    fn rate(&self, cell: fn(&Rates) -> Cell) -> Cell {
-        match &self.figures {
-            Figures::RoundTrips(_) => Cell::Absent,
-            Figures::Rates(rates) => cell(rates),
-        }
-    }
+fn quantile(row: &Row<'_>, quantile: f64) -> Cell {
+    Cell::Nanos(row.figures.round_trips.value_at_quantile(quantile))
 }
 
 /// Draw all measurements of a bench.
