@@ -1,4 +1,4 @@
-//! The drivers: each makes a [`Channel`](crate::channel::Channel) of something that carries messages.
+//! The drivers: each makes a `Channel` of something that carries messages.
 
 pub(crate) mod am;
 pub(crate) mod cacheline;

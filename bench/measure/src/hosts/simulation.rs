@@ -1,6 +1,6 @@
 //! Hosts on a simulated switch, in virtual time. The same run has the same figures on every machine.
 //!
-//! A host's processor is simulated by a price list ([`POLL`] and the others): a turn is instantaneous, and then keeps the host busy for
+//! A host's processor is simulated by a price list (`POLL` and the others): a turn is instantaneous, and then keeps the host busy for
 //! as long as it would have taken.
 
 use std::cell::RefCell;

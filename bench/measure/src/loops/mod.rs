@@ -16,7 +16,7 @@
 //!    │◀────────────────────────────────── Ended │
 //! ```
 //!
-//! Read first: [`Channel`](crate::channel::Channel), then [`OpenDriver`] in `latency`, `throughput`, `logp` and `far`.
+//! Read first: [`Channel`], then [`OpenDriver`] in `latency`, `throughput`, `logp` and `far`.
 
 #[cfg(test)]
 pub(crate) mod fake;

@@ -10,7 +10,7 @@
 //!                       n1/2
 //! ```
 //!
-//! Read first: [`fit`].
+//! Read first: `fit`.
 
 mod fit;
 #[cfg(test)]
