@@ -50,6 +50,10 @@
 //! A forked child has a copy of everything that its parent has open. [`Owner`] knows that it is a copy, [`Owned`] does not drop it there,
 //! and [`ProcessRc`] finds the fork at the first use in the child, at no cost.
 //!
+//! # Memory of others
+//!
+//! [`ForeignMemory`] is memory that a program has registered by an `unsafe` call. A node copies into it what arrives, until it is dropped.
+//!
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and `region.rs`, which frees the memory with the last of pool
@@ -85,6 +89,7 @@
 //! ```
 #![allow(unsafe_code, reason = "memory that threads share")]
 
+mod foreign;
 mod frame;
 pub mod lane;
 mod layout;
@@ -101,6 +106,7 @@ mod sync;
 mod wake_flag;
 mod wiped;
 
+pub use foreign::{ForeignMemory, ForeignPart};
 pub use frame::{Frame, RawFrame};
 pub use layout::{Layout, LayoutError};
 pub use lease::{Lease, LeaseTable};
