@@ -7,6 +7,7 @@ use am_proto::{Delivery, Time};
 use am_ring::Frame;
 use am_wire::Class;
 
+use crate::bulk::LongHead;
 use crate::endpoint::Handlers;
 use crate::node_state::{NodeState, borrow_to_drop};
 use crate::{
@@ -84,8 +85,8 @@ impl<S> Endpoint<S> {
             }
             let Some(delivery) = node.next(self.id) else { break };
             if delivery.is_head() {
-                node.hold(self.id, delivery);
                 drop(node);
+                self.hold(handlers, state, delivery);
                 return self.run_in_order(handlers, state, handled, most);
             }
             drop(node);
@@ -105,6 +106,11 @@ impl<S> Endpoint<S> {
             let message = match node.bulk.next_ready(self.id) {
                 Some(ready) => Some(ready),
                 None => match node.next(self.id) {
+                    Some(head) if head.is_head() => {
+                        drop(node);
+                        self.hold(handlers, state, head);
+                        continue;
+                    }
                     Some(next) => node.admit(self.id, next),
                     None => break,
                 },
@@ -116,6 +122,15 @@ impl<S> Endpoint<S> {
             }
         }
         handled
+    }
+
+    /// The head of a long message was taken from the core: ask the program where its payload goes, while the node is not borrowed.
+    #[cold]
+    #[inline(never)]
+    fn hold(&self, handlers: &mut Handlers<S>, state: &mut S, head: Delivery<Frame>) {
+        let asked = handlers.into.as_mut().zip(LongHead::of(&head));
+        let destination = asked.and_then(|(into, head)| into(state, &head));
+        self.node.borrow_mut().hold(self.id, head, destination);
     }
 
     /// Whether messages may have to wait for long ones.

@@ -222,12 +222,13 @@ mod waker;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, PollScope, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
-pub use am_ring::{Owner, is_forked_child, own};
+pub use am_ring::{ForeignMemory, ForeignPart, Owner, is_forked_child, own};
 pub use am_transport::{PeerAddressError, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{
-    MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind,
+    Destination, LongHead, MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError,
+    TransferId, TransferKind,
 };
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;

@@ -16,7 +16,7 @@ use am_wire::control::Control;
 use am_wire::long::Head;
 use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 
-use crate::bulk::{Bulk, PAYLOAD_AT, SentMessage};
+use crate::bulk::{Bulk, Destination, PAYLOAD_AT, SentMessage};
 use crate::events::EventQueues;
 use crate::group_place::Membership;
 use crate::log::Log;
@@ -131,16 +131,22 @@ pub(crate) trait Payload {
     fn bytes(&self) -> usize;
     /// Copy it into the frame, to `place`, which has its length.
     fn put(&self, place: &mut [u8]);
-    /// Whether the program shares it.
-    const IS_SHARED: bool = false;
-    /// A handle on it for the node, if it is shared.
+    /// How much of its start is copied, if the program shares the rest.
+    fn own_bytes(&self) -> usize {
+        self.bytes()
+    }
+    /// Copy that start to `place`, which has its length.
+    fn put_own(&self, place: &mut [u8]) {
+        self.put(place);
+    }
+    /// A handle on the rest for the node.
     fn share(&self) -> Option<Box<dyn AsRef<[u8]>>> {
         None
     }
 }
 
-/// A payload that the program shares with the node.
-pub(crate) struct Shared<'a, D>(pub(crate) &'a D);
+/// A payload of which the program shares all behind a front with the node.
+pub(crate) struct Shared<'a, D>(pub(crate) &'a [u8], pub(crate) &'a D);
 
 /// The node's handle on a shared payload.
 struct Handle<D>(D);
@@ -152,22 +158,30 @@ impl<D: Deref<Target: AsRef<[u8]>>> AsRef<[u8]> for Handle<D> {
 }
 
 impl<D: Deref<Target: AsRef<[u8]>> + Clone + 'static> Payload for Shared<'_, D> {
-    const IS_SHARED: bool = true;
-
     fn bytes(&self) -> usize {
-        (**self.0).as_ref().len()
+        self.0.len().saturating_add((**self.1).as_ref().len())
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn put_own(&self, place: &mut [u8]) {
+        place.copy_from_slice(self.0);
     }
 
     fn put(&self, place: &mut [u8]) {
+        let (front, place) = place.split_at_mut(self.0.len());
+        front.copy_from_slice(self.0);
         // Its length may change from call to call.
-        match (**self.0).as_ref().get(..place.len()) {
+        match (**self.1).as_ref().get(..place.len()) {
             Some(bytes) => place.copy_from_slice(bytes),
             None => place.fill(0),
         }
     }
 
     fn share(&self) -> Option<Box<dyn AsRef<[u8]>>> {
-        Some(Box::new(Handle(self.0.clone())))
+        Some(Box::new(Handle(self.1.clone())))
     }
 }
 
@@ -368,16 +382,13 @@ impl NodeState {
         if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
             return Err((RequestError::NoCredit, frame));
         }
-        let copied = if P::IS_SHARED { 0 } else { bytes };
+        let (copied, shared) = (payload.own_bytes(), payload.share());
         let Some(mut whole) = self.bulk.message_frame(class, copied) else {
             return Err((RequestError::QueueFull, frame));
         };
         let Some(place) = whole.space() else { return Err((RequestError::NoFrame, frame)) };
         put_words(&mut place[PAYLOAD_AT - words_bytes..PAYLOAD_AT], words);
-        if !P::IS_SHARED {
-            payload.put(&mut place[PAYLOAD_AT..PAYLOAD_AT + bytes]);
-        }
-        let shared = payload.share();
+        payload.put_own(&mut place[PAYLOAD_AT..PAYLOAD_AT + copied]);
         let message = SentMessage { flow, class, handler: handler.0, words: words.len(), frame: whole, shared };
         let id = self.bulk.next_message_id();
         let head = Head { id, total: bytes as u32, words: words.len() as u8 };
@@ -386,10 +397,7 @@ impl NodeState {
             to[..Head::BYTES].copy_from_slice(&head.to_bytes());
             to[Head::BYTES..start].fill(0);
             put_words(&mut to[Head::BYTES..start], words);
-            match message.payload().get(..begun) {
-                Some(first) => to[start..].copy_from_slice(first),
-                None => to[start..].fill(0),
-            }
+            message.copy_to(0, &mut to[start..]);
         };
         let endpoint = self.engine.core().endpoint_of(flow);
         let core = self.engine.core_mut();
@@ -535,12 +543,10 @@ impl NodeState {
         bulk.take_in(engine.core_mut(), &mut ***transport, endpoint, most)
     }
 
-    /// The head of a long message was taken from the core.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn hold(&mut self, endpoint: EndpointId, head: Delivery<Frame>) {
-        // Admitting returns no head.
-        self.admit(endpoint, head);
+    /// The head of a long message was taken from the core. Its payload goes to `destination`.
+    pub(crate) fn hold(&mut self, endpoint: EndpointId, head: Delivery<Frame>, destination: Option<Destination>) {
+        let NodeState { bulk, engine, .. } = self;
+        bulk.hold(engine.core_mut(), endpoint, head, destination);
     }
 
     /// A message was taken from the core while long ones arrive, or is the head of one. It is returned if it need not wait.

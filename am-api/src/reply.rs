@@ -172,7 +172,7 @@ impl Token {
         words: &[u64],
         payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
     ) -> Result<(), ReplyError> {
-        self.reply_with(handler, words, &Shared(payload))
+        self.reply_with(handler, words, &Shared(&[], payload))
     }
 
     #[inline]

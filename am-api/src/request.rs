@@ -77,7 +77,22 @@ impl<S> Endpoint<S> {
         words: &[u64],
         payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
     ) -> Result<(), RequestError> {
-        self.request_with::<true, _>(to, handler, words, &Shared(payload))
+        self.request_with::<true, _>(to, handler, words, &Shared(&[], payload))
+    }
+
+    /// As [`try_request_shared`](Endpoint::try_request_shared), with bytes in front of the shared ones, which are copied.
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_request`].
+    pub fn try_request_shared_behind(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        front: &[u8],
+        payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
+    ) -> Result<(), RequestError> {
+        self.request_with::<true, _>(to, handler, words, &Shared(front, payload))
     }
 
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.

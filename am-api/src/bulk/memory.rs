@@ -1,7 +1,10 @@
 //! The memory of long messages: buffers that are used again, within a limit.
 
 use am_ring::{Frame, Layout, Pool};
-use am_wire::Buffer;
+use am_wire::{Buffer, MAX_WORDS, WORD_BYTES};
+
+/// Where the payload starts in a buffer. The words are in front of it, without a gap.
+pub(crate) const PAYLOAD_AT: usize = MAX_WORDS * WORD_BYTES;
 
 /// The shortest buffer, without its margin. A longer one has twice the length of a shorter one, so that messages of similar
 /// lengths share buffers.

@@ -11,19 +11,17 @@
 
 use std::collections::VecDeque;
 
-use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber, Time};
-use am_ring::{Frame, Layout, Pool};
+use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber};
+use am_ring::{ForeignPart, Frame};
 use am_wire::bulk::{Notice, NoticeKind, Segment};
-use am_wire::control::Name;
 use am_wire::long::{EAGER, Head, MESSAGE};
-use am_wire::{Buffer, Class, MAX_WORDS, WORD_BYTES};
+use am_wire::{Buffer, Class, WORD_BYTES};
 
+use super::assembly::{Arriving, copied};
+use super::destination::Destination;
 use super::lent::Data;
-use super::memory::{MessageMemory, buffer_length};
+use super::memory::{MessageMemory, PAYLOAD_AT, buffer_length};
 use super::notices::Notices;
-
-/// Where the payload starts in a buffer. The words are in front of it, without a gap.
-pub(crate) const PAYLOAD_AT: usize = MAX_WORDS * WORD_BYTES;
 
 /// The most messages of a connection that have segments and no head yet.
 const MAX_WITHOUT_HEAD: usize = 4;
@@ -31,89 +29,11 @@ const MAX_WITHOUT_HEAD: usize = 4;
 /// The most replies of a connection that wait behind a long one while this side may send more requests on it.
 const MAX_WAITING_REPLIES: usize = 256;
 
-/// The most gaps in a message. Beyond this, the sender is asked to begin anew behind the first.
-const MAX_GAPS: usize = 128;
-
 /// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
 const STALLED: u32 = 6;
 
 /// A peer has at most one of this many parts of the memory while others wait.
 const PARTS: usize = 4;
-
-/// A long message that arrives.
-struct Arriving {
-    flow: FlowId,
-    endpoint: EndpointId,
-    /// The name of the peer's node.
-    peer: Option<Name>,
-    id: u32,
-    total: u32,
-    /// Its head, once that has arrived.
-    head: Option<Delivery<Frame>>,
-    /// Whether the head's credit was released, so that the segments may use it.
-    is_released: bool,
-    buffer: Option<Frame>,
-    /// A part of it that was lent could not be read, and is sent again.
-    is_unreadable: bool,
-    /// The number of the present attempt. Segments of other attempts are dropped.
-    attempt: u32,
-    /// The bytes that have arrived, in order and apart from each other.
-    arrived: Vec<(u32, u32)>,
-    last_progress: Time,
-}
-
-impl Arriving {
-    /// Whether all of it has arrived.
-    fn is_whole(&self) -> bool {
-        self.head.is_some() && self.buffer.is_some() && self.front() == self.total
-    }
-
-    /// Everything before this byte has arrived.
-    fn front(&self) -> u32 {
-        self.arrived.first().map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
-    }
-
-    /// Copy these bytes to their place. `None` if they cannot be read, `false` if there was no room for one more gap.
-    fn deposit(&mut self, at: u32, data: &mut Data<'_>) -> Option<bool> {
-        let Some(place) = self.buffer.as_mut().and_then(Buffer::space) else { return Some(false) };
-        let start = PAYLOAD_AT + at as usize;
-        let Some(place) = place.get_mut(start..start + data.len()) else { return Some(false) };
-        if !data.copy_to(place) {
-            return None;
-        }
-        let to = at + data.len() as u32;
-        let first = self.arrived.partition_point(|&(_, end)| end < at);
-        let behind = self.arrived.partition_point(|&(from, _)| from <= to);
-        if first == behind {
-            self.arrived.insert(first, (at, to));
-            return Some(self.arrived.len() <= MAX_GAPS);
-        }
-        let (from, end) = (self.arrived[first].0.min(at), self.arrived[behind - 1].1.max(to));
-        self.arrived.splice(first..behind, [(from, end)]);
-        Some(true)
-    }
-
-    /// The head of a reply that waits for memory leaves its frame.
-    fn leave_frame(&mut self) {
-        if let Some(head) = self.head.take_if(|head| head.class == Class::Reply) {
-            self.head = Some(copied(head));
-        }
-    }
-
-    /// The notice that asks for all behind the first gap, in the present attempt.
-    fn rest(&self) -> Notice {
-        let (into, offset, length) = (self.attempt, self.front().into(), self.total.into());
-        Notice { into, offset, length, ..Notice::of(NoticeKind::Get, self.id) }
-    }
-
-    /// Release the memory. The next attempt begins anew.
-    fn lose_memory(&mut self) {
-        self.leave_frame();
-        self.buffer = None;
-        self.arrived.clear();
-        self.attempt += 1;
-    }
-}
 
 /// Messages of a connection and class, from an incomplete long one on. Those before it are ready, or handled.
 struct Lane {
@@ -138,6 +58,8 @@ enum Waiting {
 pub(super) struct Ready {
     pub(super) endpoint: EndpointId,
     message: Delivery<Frame>,
+    /// The memory of the program that has its payload.
+    placed: Option<ForeignPart>,
     /// The id of a long message. Its sender keeps it until a handler gets it.
     id: Option<u32>,
 }
@@ -217,7 +139,7 @@ impl LongMessages {
     /// The next message of this endpoint that is ready.
     pub(super) fn next_ready(&mut self, endpoint: EndpointId, notices: &mut Notices) -> Option<Delivery<Frame>> {
         let at = self.ready.iter().position(|ready| ready.endpoint == endpoint)?;
-        let Ready { message, id, .. } = self.ready.remove(at)?;
+        let Ready { message, placed, id, .. } = self.ready.remove(at)?;
         if let Some(id) = id {
             notices.push(message.flow, Notice::of(NoticeKind::Done, id));
         }
@@ -226,7 +148,9 @@ impl LongMessages {
             self.drop_lane_if_empty(at);
         }
         self.memory.trim();
-        Some(message)
+        // Where the program has taken its memory back, nothing has arrived.
+        let is_there = placed.is_some_and(|part| part.is_registered());
+        Some(if is_there { message.placed() } else { message })
     }
 
     fn lane_of(&self, message: &Delivery<Frame>) -> Option<usize> {
@@ -248,14 +172,14 @@ impl LongMessages {
     ) -> Option<Delivery<Frame>> {
         let lane = self.lane_of(&message);
         if message.is_head() {
-            self.on_head(io, endpoint, message, lane);
+            self.on_head(io, endpoint, message, None);
             return None;
         }
         let Some(at) = lane.filter(|_| io.core.is_ordered(message.flow)) else { return Some(message) };
         let lane = &mut self.lanes[at];
         if lane.waiting.is_empty() {
             lane.ready += 1;
-            self.ready.push_back(Ready { endpoint, message, id: None });
+            self.ready.push_back(Ready { endpoint, message, placed: None, id: None });
         } else if message.class == Class::Reply {
             io.core.release(message.flow, Class::Reply);
             lane.waiting.push_back(Waiting::Short { message: copied(message), has_credit: false });
@@ -269,20 +193,28 @@ impl LongMessages {
         None
     }
 
-    fn on_head(&mut self, io: &mut Io<'_>, endpoint: EndpointId, message: Delivery<Frame>, lane: Option<usize>) {
+    /// The head of a message was taken from the core. Its payload goes to `destination`.
+    pub(super) fn on_head(
+        &mut self,
+        io: &mut Io<'_>,
+        endpoint: EndpointId,
+        message: Delivery<Frame>,
+        destination: Option<Destination>,
+    ) {
         let (flow, class) = (message.flow, message.class);
         let most = io.core.config().max_message;
         let head =
             message.head().filter(|(head, _, payload)| head.total <= most && payload.len() <= head.total as usize);
         let begun = head.as_ref().and_then(|(Head { id, .. }, ..)| self.position(flow, *id));
         let is_repeated = begun.is_some_and(|at| self.arriving[at].head.is_some());
-        let Some((Head { id, total, .. }, ..)) = head.filter(|_| !is_repeated) else {
+        let Some((Head { id, total, .. }, _, first)) = head.filter(|_| !is_repeated) else {
             // No node sends this.
             self.counters.malformed += 1;
             io.core.release(flow, class);
             return decline(io.core, &message);
         };
-        let lane = lane.unwrap_or_else(|| {
+        let destination = destination.filter(|destination| destination.fits(total as usize, first.len()));
+        let lane = self.lane_of(&message).unwrap_or_else(|| {
             self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
             self.lanes.len() - 1
         });
@@ -299,6 +231,11 @@ impl LongMessages {
             // The segments were of no message of ours.
             arriving.lose_memory();
             arriving.total = total;
+        }
+        if let Some(destination) = destination {
+            let bytes = PAYLOAD_AT + destination.front;
+            let for_front = if arriving.buffer.is_some() { self.memory.take(bytes) } else { None };
+            arriving.send_to(destination, for_front);
         }
         arriving.head = Some(message);
         if class == Class::Reply {
@@ -329,6 +266,7 @@ impl LongMessages {
             head,
             is_released: false,
             buffer,
+            destination: None,
             is_unreadable: false,
             attempt: 0,
             arrived,
@@ -339,7 +277,7 @@ impl LongMessages {
     /// Give a message its buffer, unless its peer has much already and others wait. On a connection the first message comes
     /// first, because handlers run in order.
     fn give_memory(&mut self, at: usize) -> bool {
-        let Arriving { flow, id, peer, total, .. } = self.arriving[at];
+        let Arriving { flow, id, peer, .. } = self.arriving[at];
         let comes_first =
             |other: &Arriving| other.flow == flow && other.id != id && other.head.is_some() && other.buffer.is_none();
         let is_before = |other: &Arriving| {
@@ -350,9 +288,9 @@ impl LongMessages {
         if self.arriving.iter().any(|other| comes_first(other) && is_before(other)) {
             return false;
         }
-        let bytes = PAYLOAD_AT + total as usize;
+        let bytes = self.arriving[at].buffer_bytes();
         let of_peer = self.arriving.iter().filter(|other| other.peer == peer && other.buffer.is_some());
-        let has: usize = of_peer.map(|other| buffer_length(PAYLOAD_AT + other.total as usize)).sum();
+        let has: usize = of_peer.map(|other| buffer_length(other.buffer_bytes())).sum();
         let is_greedy = has > 0 && has + buffer_length(bytes) > self.memory.limit() / PARTS;
         if !is_greedy || self.want_memory.is_empty() {
             self.arriving[at].buffer = self.memory.take(bytes);
@@ -378,6 +316,9 @@ impl LongMessages {
                 place[PAYLOAD_AT - count * WORD_BYTES..].chunks_exact_mut(WORD_BYTES).zip(words.as_slice())
             {
                 place.copy_from_slice(&word.to_be_bytes());
+            }
+            if let Some(&Destination { front, .. }) = arriving.destination.as_ref() {
+                place[PAYLOAD_AT..PAYLOAD_AT + front].copy_from_slice(&payload[..front]);
             }
         }
         arriving.deposit(0, &mut Data::Here(payload));
@@ -509,7 +450,7 @@ impl LongMessages {
                     Waiting::Long(id) => self.position(flow, *id).is_some_and(|at| self.arriving[at].is_whole()),
                 };
                 if is_complete {
-                    self.pass_on(lane, place);
+                    self.pass_on(io.core, lane, place);
                 } else if is_ordered {
                     break;
                 } else {
@@ -536,11 +477,11 @@ impl LongMessages {
     }
 
     /// A message of a lane is complete: it becomes ready.
-    fn pass_on(&mut self, lane: usize, place: usize) {
-        let Lane { flow, endpoint, .. } = self.lanes[lane];
-        let (message, id) = match self.lanes[lane].waiting.remove(place) {
-            Some(Waiting::Short { message, has_credit: true }) => (message, None),
-            Some(Waiting::Short { message, has_credit: false }) => (message.without_credit(), None),
+    fn pass_on(&mut self, core: &mut Core<Frame>, lane: usize, place: usize) {
+        let Lane { flow, class, endpoint, .. } = self.lanes[lane];
+        let (message, placed, id) = match self.lanes[lane].waiting.remove(place) {
+            Some(Waiting::Short { message, has_credit: true }) => (message, None, None),
+            Some(Waiting::Short { message, has_credit: false }) => (message.without_credit(), None, None),
             Some(Waiting::Long(id)) => {
                 let Some(at) = self.position(flow, id) else { return };
                 let arriving = self.arriving.swap_remove(at);
@@ -548,12 +489,18 @@ impl LongMessages {
                 let words = head.head().map_or(0, |(head, ..)| usize::from(head.words));
                 self.counters.received += 1;
                 let whole = head.whole(buffer, words, PAYLOAD_AT - words * WORD_BYTES);
-                (if arriving.is_released { whole.without_credit() } else { whole }, Some(id))
+                let placed = arriving.destination.map(|destination| destination.memory);
+                // Its frame is free: the message has the front only.
+                if placed.is_some() && !arriving.is_released {
+                    core.release(flow, class);
+                }
+                let has_credit = placed.is_none() && !arriving.is_released;
+                (if has_credit { whole } else { whole.without_credit() }, placed, Some(id))
             }
             None => return,
         };
         self.lanes[lane].ready += 1;
-        self.ready.push_back(Ready { endpoint, message, id });
+        self.ready.push_back(Ready { endpoint, message, placed, id });
     }
 
     /// Give memory to messages that wait for it, as far as there is any. One whose sender has stopped loses its own.
@@ -686,14 +633,6 @@ fn decline(core: &mut Core<Frame>, message: &Delivery<Frame>) {
     if message.class == Class::Request {
         core.decline_reply(message.flow);
     }
-}
-
-/// The same message in memory of its own. A reply gives up its frame and its credit while it waits: its sender has a send slot
-/// less until it is received, and may need that to receive what this side sends, such as the notice for which the reply waits.
-fn copied(message: Delivery<Frame>) -> Delivery<Frame> {
-    let stride = message.body_length().next_multiple_of(64).max(64);
-    let memory = Pool::heap(Layout { frames: 1, stride, headroom: 0 }).ok().and_then(|pool| pool.take());
-    memory.and_then(|frame| message.copied_to(frame)).unwrap_or(message)
 }
 
 /// The notices and segments of messages.

@@ -8,8 +8,11 @@
 //!
 //! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs`
 //! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. `lent.rs` is the
-//! way without segments, where the receiver can read the sender's memory; `messages.rs` puts long messages together. All work is done in [`poll`](crate::Endpoint::poll).
+//! way without segments, where the receiver can read the sender's memory; `messages.rs` puts long messages together (`assembly.rs`), also in
+//! memory of the program (`destination.rs`). All work is done in [`poll`](crate::Endpoint::poll).
 
+mod assembly;
+mod destination;
 mod extent;
 mod incoming;
 mod lent;
@@ -31,8 +34,9 @@ use am_wire::long::Head;
 use am_wire::{Buffer, Class, Kind};
 use memory::MessageMemory;
 
-pub(crate) use memory::buffer_length;
-pub(crate) use messages::{LongMessages, PAYLOAD_AT};
+pub use destination::{Destination, LongHead};
+pub(crate) use memory::{PAYLOAD_AT, buffer_length};
+pub(crate) use messages::LongMessages;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use under_way::{SentMessage, Source};
 
@@ -328,6 +332,18 @@ impl Bulk {
         message
     }
 
+    /// The head of a long message was taken from the core.
+    pub(crate) fn hold(
+        &mut self,
+        core: &mut Core<Frame>,
+        endpoint: EndpointId,
+        head: Delivery<Frame>,
+        destination: Option<Destination>,
+    ) {
+        self.long.on_head(&mut messages::Io { core, notices: &mut self.notices }, endpoint, head, destination);
+        self.settle();
+    }
+
     /// Memory for a long message of this side, with this much payload. A reply must not fail.
     pub(crate) fn message_frame(&mut self, class: Class, payload: usize) -> Option<Frame> {
         let bytes = PAYLOAD_AT + payload;
@@ -484,12 +500,12 @@ impl Bulk {
     /// A long message returns with its payload, which is copied if the program shared it.
     fn return_message(&mut self, mut message: SentMessage) -> Delivery<Frame> {
         if let Some(data) = message.shared.take() {
-            let bytes = (*data).as_ref();
-            if let Some(mut whole) = self.sending.take_beyond(PAYLOAD_AT + bytes.len())
+            let (bytes, own) = ((*data).as_ref(), message.frame.bytes());
+            if let Some(mut whole) = self.sending.take_beyond(own.len() + bytes.len())
                 && let Some(place) = whole.space()
             {
-                place[..PAYLOAD_AT].copy_from_slice(&message.frame.bytes()[..PAYLOAD_AT]);
-                place[PAYLOAD_AT..][..bytes.len()].copy_from_slice(bytes);
+                place[..own.len()].copy_from_slice(own);
+                place[own.len()..][..bytes.len()].copy_from_slice(bytes);
                 message.frame = whole;
             }
             self.lent.push(Source::Lent(data));

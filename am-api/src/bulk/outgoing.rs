@@ -97,6 +97,11 @@ impl TransferIo<'_> {
         let most = most.min(credit).min(room);
         let full = max_body.saturating_sub(Segment::BYTES);
         let may_lend = may_lend && self.can_lend(outgoing, flow);
+        if may_lend && outgoing.until < outgoing.completion.length {
+            // The receiver of a message has to know where its bytes go, and then asks for them.
+            outgoing.until = outgoing.at;
+            return 0;
+        }
         let mut send = |outgoing: &mut OutgoingTransfer| {
             (may_lend && outgoing.has_to_lend() && self.lend(outgoing)) || self.send_segment(outgoing, full)
         };
@@ -120,8 +125,6 @@ impl TransferIo<'_> {
         }
         self.engine.send_early(self.transport);
         outgoing.at = (at + LENT_BYTES).min(total);
-        // What is lent takes no memory of the receiver before it copies it.
-        outgoing.until = total;
         outgoing.is_sent = outgoing.at == total;
         true
     }
@@ -143,10 +146,7 @@ impl TransferIo<'_> {
         let write = |place: &mut [u8]| {
             let (for_fixed, for_data) = place.split_at_mut(Segment::BYTES);
             for_fixed.copy_from_slice(&fixed);
-            outgoing.with_rest(at, |rest| match rest.get(..for_data.len()) {
-                Some(bytes) => for_data.copy_from_slice(bytes),
-                None => for_data.fill(0),
-            });
+            outgoing.copy_to(at, for_data);
         };
         if self.core().send(flow, Kind::Put, 0, 0, frame, Segment::BYTES + length, write).is_err() {
             return false;

@@ -11,7 +11,7 @@ use am_wire::{Buffer, Class, WORD_BYTES};
 
 use super::extent::{Extent, Key};
 use super::lent::Lease;
-use super::messages::PAYLOAD_AT;
+use super::memory::PAYLOAD_AT;
 use super::regions::Memory;
 use super::{Completion, TransferKind};
 
@@ -31,17 +31,34 @@ pub(crate) struct SentMessage {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: usize,
-    /// It has the words, and the payload from [`PAYLOAD_AT`] on, unless that is shared.
+    /// It has the words, and the payload from [`PAYLOAD_AT`] on, except what is shared.
     pub(crate) frame: Frame,
-    /// The payload, if the program shares it.
+    /// The rest of the payload, if the program shares it.
     pub(crate) shared: Option<Box<dyn AsRef<[u8]>>>,
 }
 
 impl SentMessage {
-    pub(crate) fn payload(&self) -> &[u8] {
-        match &self.shared {
-            Some(data) => (**data).as_ref(),
-            None => &self.frame.bytes()[PAYLOAD_AT..],
+    /// The bytes of the payload that the frame has.
+    fn own(&self) -> &[u8] {
+        self.frame.bytes().get(PAYLOAD_AT..).unwrap_or_default()
+    }
+
+    /// The bytes that lie together from this one of the payload on.
+    fn rest(&self, at: usize) -> &[u8] {
+        let own = self.own();
+        match (&self.shared, at.checked_sub(own.len())) {
+            (Some(data), Some(at)) => (**data).as_ref().get(at..).unwrap_or_default(),
+            _ => own.get(at..).unwrap_or_default(),
+        }
+    }
+
+    /// Copy the bytes from this one of the payload on. They are 0 if their owner has shortened them.
+    pub(crate) fn copy_to(&self, at: usize, place: &mut [u8]) {
+        let own = self.own().len().saturating_sub(at).min(place.len());
+        let (first, second) = place.split_at_mut(own);
+        first.copy_from_slice(&self.rest(at)[..own]);
+        if !second.is_empty() {
+            copy_or_clear(second, self.rest(at + own));
         }
     }
 
@@ -49,6 +66,14 @@ impl SentMessage {
     pub(super) fn to_delivery(&self) -> Delivery<Frame> {
         let &SentMessage { flow, class, handler, words, .. } = self;
         Delivery::returned(flow, class, handler, words, PAYLOAD_AT - words * WORD_BYTES, self.frame.share())
+    }
+}
+
+/// Copy the start of these bytes. They are 0 if their owner has shortened them.
+fn copy_or_clear(place: &mut [u8], bytes: &[u8]) {
+    match bytes.get(..place.len()) {
+        Some(bytes) => place.copy_from_slice(bytes),
+        None => place.fill(0),
     }
 }
 
@@ -154,24 +179,41 @@ impl OutgoingTransfer {
         let at = (self.from + at) as usize;
         match &self.source {
             Source::Lent(data) => take((**data).as_ref().get(at..).unwrap_or_default()),
-            Source::Message(message) => take(message.payload().get(at..).unwrap_or_default()),
+            Source::Message(message) => take(message.rest(at)),
             Source::Region(memory) => {
                 take(memory.try_borrow().as_deref().map_or(&[], |bytes| bytes.get(at..).unwrap_or_default()));
             }
         }
     }
 
+    /// Copy the bytes from this one on. They are 0 if their owner has shortened them.
+    #[inline]
+    pub(super) fn copy_to(&self, at: u64, place: &mut [u8]) {
+        match &self.source {
+            Source::Message(message) => message.copy_to(at as usize, place),
+            _ => self.with_rest(at, |rest| copy_or_clear(place, rest)),
+        }
+    }
+
     /// Whether there are bytes to lend.
     pub(super) fn has_to_lend(&self) -> bool {
-        !self.is_cancelled && self.again.is_empty() && self.at < self.completion.length
+        let length = self.completion.length;
+        let lie_together = match &self.source {
+            Source::Message(message) if message.shared.is_some() => self.at >= message.own().len() as u64,
+            _ => true,
+        };
+        !self.is_cancelled && self.again.is_empty() && self.at < length && lie_together
     }
 
     /// The lease on its bytes. `None` if their owner has shortened them.
     pub(super) fn lease(&mut self) -> Option<&Lease> {
         if self.lease.is_none() {
-            let Completion { transfer, length, .. } = self.completion;
+            let (Completion { transfer, length, .. }, at) = (self.completion, self.at);
             let mut first = None;
-            self.with_rest(0, |bytes| first = (bytes.len() as u64 >= length).then(|| bytes.as_ptr().addr() as u64));
+            self.with_rest(at, |rest| {
+                let has_all = rest.len() as u64 >= length - at;
+                first = has_all.then(|| (rest.as_ptr().addr() as u64).wrapping_sub(at));
+            });
             self.lease = Some(Lease::new(transfer, first?));
         }
         self.lease.as_ref()

@@ -2,7 +2,9 @@
 
 use derive_where::derive_where;
 
-use crate::{ConnectionEvent, HandlerId, MemberEvent, Message, Outcome, Request, Returned, Transfer};
+use crate::{
+    ConnectionEvent, Destination, HandlerId, LongHead, MemberEvent, Message, Outcome, Request, Returned, Transfer,
+};
 
 type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
 type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
@@ -10,6 +12,7 @@ type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
 type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
 type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
 type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
+type Into<S> = Box<dyn FnMut(&mut S, &LongHead<'_>) -> Option<Destination>>;
 type OnMembers<S> = Box<dyn FnMut(&mut S, MemberEvent<'_, S>)>;
 
 /// The handlers of an endpoint. They are boxed at set-up, so running one does not allocate.
@@ -23,6 +26,8 @@ pub(crate) struct Handlers<S> {
     pub(crate) returned: Option<OnReturned<S>>,
     pub(crate) connection: Option<OnConnection<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
+    /// Where the payloads of long messages go.
+    pub(crate) into: Option<Into<S>>,
     pub(crate) members: Option<OnMembers<S>>,
 }
 

@@ -77,6 +77,12 @@ impl<'a, S> Message<'a, S> {
         self.delivery.payload()
     }
 
+    /// Whether the payload is only the front of what was sent, and the rest lies in the memory that the program has
+    /// [named](Endpoint::receive_into) for it. If that was taken back before, the rest is lost, and this is `false`.
+    pub fn is_placed(&self) -> bool {
+        self.delivery.is_placed()
+    }
+
     /// The handler that it names.
     #[inline]
     pub fn handler(&self) -> HandlerId {

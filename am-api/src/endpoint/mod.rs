@@ -24,7 +24,7 @@ pub use transfer::Transfer;
 use crate::group_place::Membership;
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
-use crate::{Connection, Events, HandlerId, NotOpen, NotReached, RequestError};
+use crate::{Connection, Destination, Events, HandlerId, LongHead, NotOpen, NotReached, RequestError};
 use call::Calls;
 
 /// After a rest of this time, the transport may have notices.
@@ -110,6 +110,13 @@ impl<S> Endpoint<S> {
     pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
         self.node.borrow_mut().core().set_all_handlers(self.id, true);
         self.handlers.get_mut().unhandled = Some(Box::new(run));
+    }
+
+    /// Run this for the head of each message longer than a frame. What it returns is where the payload goes as it arrives, instead of into
+    /// memory of the node, and the handler gets a [placed](Message::is_placed) message. It may run long before the handler, also before those
+    /// of earlier messages. An [`EndpointSet`](crate::EndpointSet) does not ask.
+    pub fn receive_into(&mut self, run: impl FnMut(&mut S, &LongHead<'_>) -> Option<Destination> + 'static) {
+        self.handlers.get_mut().into = Some(Box::new(run));
     }
 
     /// Run this when a bulk transfer of this endpoint or of a peer ends, however it ends.

@@ -143,10 +143,22 @@ impl<B: Buffer> Delivery<B> {
         Delivery { kind: Kind::Put, ..self }
     }
 
+    /// The same message without credit, of which a part lies in memory of the program.
+    #[must_use]
+    pub fn placed(self) -> Self {
+        Delivery { kind: Kind::Get, ..self }
+    }
+
+    /// Whether a part of the message lies in memory of the program.
+    #[inline]
+    pub fn is_placed(&self) -> bool {
+        self.kind == Kind::Get
+    }
+
     /// Whether the message's credit is to be released after its handler has run.
     #[inline]
     pub fn has_credit(&self) -> bool {
-        self.kind != Kind::Put
+        !matches!(self.kind, Kind::Put | Kind::Get)
     }
 
     /// The number of the message, for [`Core::close`](crate::Core::close).

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use am_api::{
-    Class, Connection, ConnectionChange, Endpoint, Fate, HandlerId, Message, OwnedMessage, Prepared, Request,
-    RequestError, Returned, Token,
+    Class, Connection, ConnectionChange, Destination, Endpoint, Fate, HandlerId, LongHead, Message, OwnedMessage,
+    Prepared, Request, RequestError, Returned, Token,
 };
 use am_netdev_sim::Nanos;
 use am_netdev_sim::check::content::{MessageId, NodeRun, fill};
@@ -14,6 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::seen::Common;
+use crate::landing::Landing;
 use crate::simulated::transfers::Under;
 use crate::simulated::work::Work;
 
@@ -62,6 +63,8 @@ pub(crate) struct App {
     written: Vec<Later<Written>>,
     /// The last request and reply of each connection.
     last: HashMap<(Connection, Class), MessageId>,
+    /// Memory for long messages whose heads have arrived.
+    landings: HashMap<MessageId, Landing>,
     /// Transfers that this node asked for.
     pub(crate) under: Under,
     /// Its endpoint is to be closed, and another opened.
@@ -100,6 +103,7 @@ impl App {
             tokens: vec![],
             written: vec![],
             last: HashMap::new(),
+            landings: HashMap::new(),
             under: Under::default(),
             reopens: false,
         }
@@ -108,6 +112,7 @@ impl App {
     pub(crate) fn handlers(endpoint: &mut Endpoint<App>) {
         endpoint.on_request(ASK, |app: &mut App, Request { message, token }| app.on_request(&message, token));
         endpoint.on_reply(ANSWER, |app, message| app.on_message(&message, Class::Reply));
+        endpoint.receive_into(App::destination);
         endpoint.on_returned(|app, returned| app.on_returned(&returned));
         endpoint.on_transfer(|app, over| app.on_transfer(&over));
         endpoint.on_connection(|app, event| {
@@ -125,6 +130,7 @@ impl App {
     pub(crate) fn reopened(&mut self) {
         self.flows.clear();
         self.accepted.clear();
+        self.landings.clear();
         self.under = Under::default();
         self.reopens = false;
     }
@@ -139,6 +145,18 @@ impl App {
         self.flows.iter_mut().for_each(|flow| flow.encore = true);
     }
 
+    /// Some long messages go to memory of the program.
+    fn destination(&mut self, head: &LongHead<'_>) -> Option<Destination> {
+        if self.random.random_bool(0.5) {
+            return None;
+        }
+        let front = self.random.random_range(0..=head.first.len().min(head.length));
+        let landing = Landing::new(head.length - front);
+        let memory = landing.part(0, head.length - front);
+        self.landings.insert(MessageId::from_word(head.word(0)), landing);
+        Some(Destination { front, memory })
+    }
+
     fn on_message(&mut self, message: &Message<'_, App>, class: Class) {
         let mut checks = self.common.checks.borrow_mut();
         let id = MessageId::from_word(message.word(0));
@@ -151,6 +169,13 @@ impl App {
         }
         if message.payload().len() > FRAME {
             checks.saw("long");
+        }
+        let landing = self.landings.remove(&id).filter(|_| message.is_placed());
+        if let Some(landing) = landing {
+            checks.saw("placed");
+            let payload = [message.payload(), &landing.all()].concat();
+            let checked = checks.deliveries.delivered(self.run, message.words(), &payload);
+            return checks.note(checked);
         }
         let checked = checks.deliveries.delivered(self.run, message.words(), message.payload());
         checks.note(checked);

@@ -37,6 +37,7 @@ const SEEN: &[&str] = &[
     "long",
     "long_waited",
     "long_evicted",
+    "placed",
     "bulk_lent",
     "bulk_unreadable",
     "closed",
