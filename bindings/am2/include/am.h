@@ -22,6 +22,9 @@
  * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
  * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it. A get also comes back if its peer ends first.
  *
+ * TRANSFERS write to the segment before their handlers run, perhaps before those of earlier messages have: write to a place again when the
+ * peer has answered. A request of more than 65,536 bytes returns when the peer has all of it, or it has come back.
+ *
  * WHAT WAITS HAS A BOUND. A request waits for room, also one to this process: 16 MiB wait for each endpoint. Replies longer than a frame
  * are copied, and leave with polls; meanwhile requests wait, those of a peer for which 1 MiB waits, and all while 256 MiB wait in the
  * process. A medium longer than a frame arrives whole: its parts wait in memory of the node, at most 64 MiB.

@@ -3,11 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::rc::Rc;
 
+use am_api::ForeignMemory;
+
 use crate::am::{self, Am};
 use crate::bundle::Bundle;
 use crate::code::{Code, guarded};
 use crate::context;
-use crate::endpoint::{Ep, MAX_TRANSLATIONS, Segment, Tag, Translation};
+use crate::endpoint::{Ep, MAX_TRANSLATIONS, Tag, Translation};
 use crate::leave;
 use crate::name::Name;
 use crate::process;
@@ -343,7 +345,8 @@ pub unsafe extern "C-unwind" fn AM_SetSeg(ep: Handle, start: *mut c_void, length
         if !has_end || (start.is_null() && !matches!(length, 0 | MAX_SEGMENT)) {
             return Err(Code::BadArg);
         }
-        ep.segment.set(Segment { start: start.cast(), length });
+        // SAFETY: the caller's promise. The segment before it is taken back.
+        ep.segment.replace(unsafe { ForeignMemory::new(start.cast(), length) });
         Ok(())
     })
 }
@@ -356,9 +359,9 @@ pub unsafe extern "C-unwind" fn AM_SetSeg(ep: Handle, start: *mut c_void, length
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_GetSeg(ep: Handle, start: *mut *mut c_void, length: *mut usize) -> c_int {
     at_ep(ep, |_, ep| {
-        let segment = ep.segment.get();
+        let segment = ep.segment.borrow();
         // SAFETY: the caller's promise.
-        unsafe { put(start, segment.start.cast()).and_then(|()| put(length, segment.length)) }
+        unsafe { put(start, segment.start().cast()).and_then(|()| put(length, segment.length())) }
     })
 }
 

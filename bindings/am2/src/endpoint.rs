@@ -2,10 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::ptr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{Connection, Endpoint, OwnedMessage};
+use am_api::{Connection, Endpoint, ForeignMemory, ForeignPart, OwnedMessage};
 
 use crate::code::Status;
 use crate::header::{Extent, Header};
@@ -50,19 +51,11 @@ pub(crate) struct Translation {
     pub(crate) reserved: u32,
 }
 
-/// A transfer of which something has arrived.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Arriving {
-    pub(crate) bytes: u64,
-    /// Its end, if that arrived before some fragments. Only a reply's does.
-    pub(crate) end: Option<Header>,
-}
-
 /// A get that has no answer yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct PendingGet {
-    pub(crate) to: *mut u8,
-    pub(crate) bytes: u32,
+    /// Where its bytes go.
+    pub(crate) memory: ForeignMemory,
     pub(crate) header: Header,
     pub(crate) index: usize,
     /// Once it has left.
@@ -97,29 +90,7 @@ pub(crate) struct Leave {
     pub(crate) until: Instant,
 }
 
-/// The transfers of one sender that have begun, by number, and whether they are replies.
-pub(crate) type Transfers = HashMap<(u32, bool), Arriving>;
-/// The most of one sender.
-const MAX_ARRIVING: usize = 1024;
-
-/// The memory that transfers may read and write.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    pub(crate) start: *mut u8,
-    pub(crate) length: usize,
-}
-
-impl Segment {
-    /// The address of these bytes, if all of them are in it.
-    pub(crate) fn range(&self, base: u64, bytes: u64) -> Option<*mut u8> {
-        let (base, bytes) = (usize::try_from(base).ok()?, usize::try_from(bytes).ok()?);
-        let at = self.start.wrapping_add(base);
-        // No byte is at the address 0, also where the segment is the whole address space.
-        (base.checked_add(bytes)? <= self.length && (bytes == 0 || !at.is_null())).then_some(at)
-    }
-}
-
-/// Which transfer: of this connection's other side, or of this process.
+/// Who sent a message: this connection's other side, or this process.
 pub(crate) type Sender = Option<Connection>;
 
 /// An endpoint.
@@ -134,10 +105,10 @@ pub(crate) struct Ep {
     pub(crate) tag: Cell<Tag>,
     pub(crate) handlers: RefCell<Vec<Option<HandlerFn>>>,
     pub(crate) translations: RefCell<Vec<Option<Translation>>>,
-    pub(crate) segment: Cell<Segment>,
+    /// The memory that transfers may read and write.
+    pub(crate) segment: RefCell<ForeignMemory>,
     pub(crate) local: Locals,
     pub(crate) lines: Lines,
-    arriving: RefCell<HashMap<Sender, Transfers>>,
     pub(crate) gets: RefCell<HashMap<u64, PendingGet>>,
     /// The names of those that connected to this endpoint.
     pub(crate) peers: RefCell<HashMap<Connection, Name>>,
@@ -151,7 +122,7 @@ pub(crate) struct Ep {
     pub(crate) leave: Cell<Option<Leave>>,
     /// Requests that went back since. Their credits stay here.
     pub(crate) held: RefCell<Vec<OwnedMessage>>,
-    next_transfer: Cell<u32>,
+    next_get: Cell<u32>,
 }
 
 impl Ep {
@@ -165,10 +136,10 @@ impl Ep {
             tag: Cell::new(Tag(Tag::NONE)),
             handlers: RefCell::new(vec![None; MAX_HANDLERS]),
             translations: RefCell::new(vec![None; TRANSLATIONS]),
-            segment: Cell::new(Segment { start: std::ptr::null_mut(), length: 0 }),
+            // SAFETY: there are no bytes in it.
+            segment: RefCell::new(unsafe { ForeignMemory::new(ptr::null_mut(), 0) }),
             local: Locals::default(),
             lines: Lines::new(totals.clone()),
-            arriving: RefCell::default(),
             gets: RefCell::default(),
             peers: RefCell::default(),
             indices: RefCell::default(),
@@ -177,7 +148,7 @@ impl Ep {
             lost: RefCell::default(),
             leave: Cell::new(None),
             held: RefCell::default(),
-            next_transfer: Cell::new(0),
+            next_get: Cell::new(0),
         }
     }
 
@@ -185,19 +156,20 @@ impl Ep {
         self.translations.borrow().get(index).copied().flatten()
     }
 
-    /// The number of a new transfer or get.
-    pub(crate) fn new_transfer(&self) -> u32 {
-        self.next_transfer.set(self.next_transfer.get().wrapping_add(1));
-        self.next_transfer.get()
+    /// The number of a new get.
+    pub(crate) fn new_get(&self) -> u32 {
+        self.next_get.set(self.next_get.get().wrapping_add(1));
+        self.next_get.get()
     }
 
     /// Where the bytes of a transfer go, if they may.
-    pub(crate) fn place_of(&self, is_get: bool, Extent { bytes, base, .. }: Extent) -> Option<*mut u8> {
+    pub(crate) fn place_of(&self, is_get: bool, Extent { bytes, base, .. }: Extent) -> Option<ForeignPart> {
+        let bytes = bytes as usize;
         if is_get {
             let gets = self.gets.borrow();
-            gets.get(&base).filter(|get| get.bytes == bytes).map(|get| get.to)
+            gets.get(&base).filter(|get| get.memory.length() == bytes).and_then(|get| get.memory.part(0, bytes))
         } else {
-            self.segment.get().range(base, bytes.into())
+            self.segment.borrow().part(usize::try_from(base).ok()?, bytes)
         }
     }
 
@@ -246,28 +218,9 @@ impl Ep {
         self.leave.get().is_some()
     }
 
-    /// What has arrived of this transfer; forgets it.
-    pub(crate) fn take_arriving(&self, sender: Sender, key: (u32, bool)) -> Option<Arriving> {
-        self.arriving.borrow_mut().get_mut(&sender)?.remove(&key)
-    }
-
-    /// Note what has arrived of this transfer. `None` if too many of its sender have begun.
-    pub(crate) fn put_arriving(&self, sender: Sender, key: (u32, bool), arriving: Arriving) -> Option<()> {
-        let mut all = self.arriving.borrow_mut();
-        let transfers = all.entry(sender).or_default();
-        (transfers.len() < MAX_ARRIVING).then(|| _ = transfers.insert(key, arriving))
-    }
-
-    /// Whether a reply of this connection waits for some of its bytes.
-    pub(crate) fn has_arriving_reply(&self, connection: Connection) -> bool {
-        let all = self.arriving.borrow();
-        all.get(&Some(connection)).is_some_and(|transfers| transfers.keys().any(|(_, is_reply)| *is_reply))
-    }
-
     /// The connection is over.
     pub(crate) fn forget(&self, connection: Connection) {
         self.peers.borrow_mut().remove(&connection);
-        self.arriving.borrow_mut().remove(&Some(connection));
         self.indices.borrow_mut().remove(&Some(connection));
         self.answered.borrow_mut().remove(&connection);
     }

@@ -6,7 +6,6 @@
 //!   word 1       the tag
 //!   words 2, 3   arguments 0 to 3, two in a word
 //!   payload      of transfers and gets: id, bytes, offset │ arguments 4 to 15 │ data
-//!   a fragment   words: id and flags, tag, base, position │ payload: data
 //! ```
 
 use std::ffi::c_int;
@@ -21,6 +20,8 @@ pub(crate) const MAX_LONG: usize = 1 << 24;
 const IN_WORDS: usize = 4;
 /// The bytes of an [`Extent`].
 const EXTENT: usize = 16;
+/// The most bytes of a payload.
+pub(crate) const MAX_PAYLOAD: usize = EXTENT + (MAX_ARGUMENTS - IN_WORDS) * 4 + MAX_LONG;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,8 @@ pub(crate) enum Kind {
     Short,
     /// Arguments and bytes, handed to the handler.
     Medium,
-    /// The end of a transfer, with its last bytes.
+    /// Arguments and bytes, which go to memory that the receiver knows.
     Transfer,
-    /// Bytes of a transfer.
-    Fragment,
     /// A request for bytes of the segment.
     Get,
     /// A message that could not be delivered.
@@ -45,8 +44,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 8] =
-        [Kind::Short, Kind::Medium, Kind::Transfer, Kind::Fragment, Kind::Get, Kind::Returned, Kind::Hello, Kind::Last];
+    pub(crate) const ALL: [Kind; 7] =
+        [Kind::Short, Kind::Medium, Kind::Transfer, Kind::Get, Kind::Returned, Kind::Hello, Kind::Last];
 
     pub(crate) fn of(number: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -56,7 +55,7 @@ impl Kind {
 /// Where the bytes of a transfer are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Which transfer of its sender.
+    /// Of a get: its number at the side that asks.
     pub(crate) id: u32,
     /// All of its bytes.
     pub(crate) bytes: u32,
@@ -75,30 +74,6 @@ pub(crate) struct Header {
     arguments: [i32; MAX_ARGUMENTS],
     count: usize,
     pub(crate) extent: Option<Extent>,
-}
-
-/// A fragment's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fragment {
-    pub(crate) id: u32,
-    pub(crate) is_get: bool,
-    /// It belongs to a reply, whose token needs no tag.
-    pub(crate) is_reply: bool,
-    pub(crate) tag: u64,
-    pub(crate) base: u64,
-    pub(crate) position: u64,
-}
-
-impl Fragment {
-    pub(crate) fn words(&self) -> [u64; 4] {
-        let flags = u64::from(self.is_get) << 32 | u64::from(self.is_reply) << 33;
-        [u64::from(self.id) | flags, self.tag, self.base, self.position]
-    }
-
-    pub(crate) fn of(words: &[u64; 4]) -> Fragment {
-        let [first, tag, base, position] = *words;
-        Fragment { id: first as u32, is_get: first >> 32 & 1 == 1, is_reply: first >> 33 & 1 == 1, tag, base, position }
-    }
 }
 
 impl Header {
@@ -126,7 +101,7 @@ impl Header {
             (Kind::Medium, true) => 5,
             (Kind::Transfer, true) => 6,
             (Kind::Get, _) => 7,
-            (Kind::Fragment | Kind::Returned | Kind::Hello | Kind::Last, _) => return None,
+            (Kind::Returned | Kind::Hello | Kind::Last, _) => return None,
         })
     }
 
@@ -211,13 +186,5 @@ mod tests {
         assert_eq!(Header::parse(&words(0, 17), &[0; 100]), None);
         assert_eq!(Header::parse(&words(0, 5), &[0; 3]), None);
         assert_eq!(Header::parse(&words(Kind::Transfer as u64, 0), &[0; 15]), None);
-    }
-
-    #[test]
-    fn a_fragment_survives() {
-        let fragment = Fragment { id: u32::MAX, is_get: true, is_reply: false, tag: 3, base: u64::MAX, position: 9 };
-        assert_eq!(Fragment::of(&fragment.words()), fragment);
-        let other = Fragment { is_get: false, is_reply: true, ..fragment };
-        assert_eq!(Fragment::of(&other.words()), other);
     }
 }

@@ -63,6 +63,10 @@ fn step(ep: &Ep) -> bool {
         endpoint.poll(&mut ());
     }
     queue::flush(ep);
+    if ep.lines.has_kept() {
+        // The peer needs credit to ask for the rest of a long reply, and to say that it has it.
+        ep.held.borrow_mut().clear();
+    }
     let (left, now) = (left(ep), Instant::now());
     if left < leave.left {
         ep.leave.set(Some(Leave { left, until: now + PATIENCE }));
@@ -108,7 +112,7 @@ fn may_close(ep: &Ep, endpoint: &Endpoint<()>, unmapped: Unmapped) -> bool {
         return !ep.has_gets(connection);
     }
     if is_asked {
-        return is_answered && !ep.has_arriving_reply(connection);
+        return is_answered;
     }
     match endpoint.try_request(connection, HandlerId(Kind::Last as u8), &[], b"") {
         Ok(()) => {

@@ -38,6 +38,7 @@ mod header;
 mod invoke;
 mod leave;
 mod lines;
+mod loan;
 mod local;
 mod lost;
 mod messages;

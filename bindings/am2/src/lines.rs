@@ -63,6 +63,8 @@ pub(crate) struct Waiting {
     pub(crate) from: Connection,
     pub(crate) words: [u64; 4],
     pub(crate) payload: Kept,
+    /// The data lies in the segment already.
+    pub(crate) is_placed: bool,
     pub(crate) token: Token,
     pub(crate) source: Option<Name>,
 }
@@ -239,6 +241,11 @@ impl Lines {
             Totals::take(&self.totals.bytes, before);
             Totals::add(&self.totals.bytes, kept);
         }
+    }
+
+    /// Whether it keeps any.
+    pub(crate) fn has_kept(&self) -> bool {
+        self.lines.borrow().iter().any(|(_, line)| line.kept > 0)
     }
 
     /// It keeps this many more.

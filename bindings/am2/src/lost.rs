@@ -31,7 +31,7 @@ pub(crate) fn end_gets(ep: &Ep) {
     for Lost { connection, why, .. } in over {
         ep.forget(connection);
         let of_it = |get: &&PendingGet| get.connection == Some(connection);
-        let gets: Vec<PendingGet> = ep.gets.borrow().values().filter(of_it).copied().collect();
-        gets.iter().for_each(|get| on_error(ep, why, &get.header, 0, get.index, false));
+        let gets: Vec<_> = ep.gets.borrow().values().filter(of_it).map(|get| (get.header, get.index)).collect();
+        gets.iter().for_each(|(header, index)| on_error(ep, why, header, 0, *index, false));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_uchar, c_void};
 
+use am_api::ForeignMemory;
+
 use crate::am;
 use crate::code::{Code, guarded};
 use crate::context::with_token;
@@ -51,10 +53,9 @@ fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
     })
 }
 
-fn transfer(ep: Handle, bytes: usize, base: usize) -> Result<Extent, Code> {
-    let id = am::look_at(ep, |ep| Ok(ep.new_transfer()))?;
+fn transfer(bytes: usize, base: usize) -> Result<Extent, Code> {
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
-    Ok(Extent { id, bytes, base: base as u64 })
+    Ok(Extent { id: 0, bytes, base: base as u64 })
 }
 
 fn request(
@@ -66,7 +67,7 @@ fn request(
     is_async: bool,
 ) -> Result<(), Code> {
     let (index, tag) = entry(ep, index)?;
-    let extent = base.map(|base| transfer(ep, data.len(), base)).transpose()?;
+    let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
     let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
     send::request(ep, index, Outgoing { header, data, is_reply: false }, is_async)
 }
@@ -83,7 +84,7 @@ fn reply(
     let (ep, tag, to) = found.ok_or(Code::BadArg)?;
     // A reply was sent already, or the message is one.
     let to = to.ok_or(Code::BadArg)?;
-    let extent = base.map(|base| transfer(ep, data.len(), base)).transpose()?;
+    let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
     let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
     am::with_ep(ep, |am, ep| {
         reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
@@ -200,8 +201,8 @@ pub unsafe extern "C-unwind" fn AM2_GetXferSeg(
         // SAFETY: the caller's promise.
         let arguments = unsafe { arguments(count, at)? };
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_LONG).ok_or(Code::BadArg)?;
-        let place = am::look_at(ep, |ep| ep.segment.get().range(to as u64, bytes as u64).ok_or(Code::BadArg))?;
-        get((ep, index), offset, handler, arguments, (place, bytes), is_async != 0)
+        let place = am::look_at(ep, |ep| ep.segment.borrow().part(to, bytes).ok_or(Code::BadArg))?;
+        get((ep, index), offset, handler, arguments, (place.start(), bytes), is_async != 0)
     })
 }
 
@@ -215,10 +216,12 @@ fn get(
 ) -> Result<(), Code> {
     let (index, tag) = entry(ep, index)?;
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
-    let id = am::look_at(ep, |ep| Ok(ep.new_transfer()))?;
+    let id = am::look_at(ep, |ep| Ok(ep.new_get()))?;
     let extent = Extent { id, bytes, base: offset as u64 };
     let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
-    let pending = PendingGet { to, bytes, header, index, connection: None };
+    // SAFETY: the callers' promise: it is the get's until its handler has run, or it has come back.
+    let memory = unsafe { ForeignMemory::new(to, bytes as usize) };
+    let pending = PendingGet { memory, header, index, connection: None };
     am::look_at(ep, |ep| Ok(_ = ep.gets.borrow_mut().insert(id.into(), pending)))?;
     let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async);
     sent.inspect_err(|_| {

@@ -14,6 +14,7 @@ use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
 use crate::endpoint::{Ep, Tag};
+use crate::header::MAX_PAYLOAD;
 use crate::leave;
 use crate::name::Name;
 use crate::receive;
@@ -43,7 +44,7 @@ pub(crate) fn init() -> Result<(), Code> {
     let mut kept = process.place.borrow_mut();
     let place = kept.find().map_err(|error| failed(&error))?;
     at_exit(end_place);
-    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE));
+    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE).max_message(MAX_PAYLOAD));
     let node = node.map_err(|error| failed(&error))?;
     let am = Am {
         rank: place.rank(),

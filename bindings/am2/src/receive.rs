@@ -4,13 +4,16 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use am_api::{Connection, ConnectionChange, Endpoint, Message, OwnedMessage, Request, Returned, Token};
+use am_api::{
+    Class, Connection, ConnectionChange, Destination, Endpoint, ForeignPart, LongHead, Message, OwnedMessage, Request,
+    Returned, Token,
+};
 
 use crate::am::{self, Am};
 use crate::code::Status;
 use crate::context::{CURRENT, Context, ReplyTo};
-use crate::endpoint::{Arriving, Ep};
-use crate::header::{Extent, Fragment, Header, Kind};
+use crate::endpoint::Ep;
+use crate::header::{Extent, Header, Kind};
 use crate::invoke;
 use crate::lines::{By, Kept, Queued, Waiting};
 use crate::local::Local;
@@ -23,6 +26,14 @@ use crate::undelivered::{on_error, status_of, status_of_reason};
 /// Of all messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
 /// replies need the rest.
 const SHARE_OF_WAITING: usize = 4;
+
+/// The payload of a message.
+#[derive(Clone, Copy)]
+struct Payload<'a> {
+    bytes: &'a [u8],
+    /// The data lies in the segment already, or where a get wants it.
+    is_placed: bool,
+}
 
 /// The source of a message.
 struct Origin<'a> {
@@ -46,6 +57,7 @@ pub(crate) fn listen(endpoint: &mut Endpoint<()>, ep: Handle) {
         });
         endpoint.on_reply(id, move |(), message| on_message(ep, kind, &message, None));
     }
+    endpoint.receive_into(move |(), head| am::with_receiver(ep, |_, ep| Ok(destination(ep, head))).ok().flatten());
     endpoint.on_returned(move |(), returned| on_returned(ep, &returned));
     endpoint.on_connection(move |(), event| {
         if let ConnectionChange::Ended(reason) = event.change {
@@ -57,6 +69,22 @@ pub(crate) fn listen(endpoint: &mut Endpoint<()>, ep: Handle) {
     });
 }
 
+/// Where the data of a transfer longer than a frame goes. It is checked here as later for its handler, because a peer that may not write
+/// must not.
+fn destination(ep: &Ep, head: &LongHead<'_>) -> Option<Destination> {
+    if Kind::of(head.handler.0) != Some(Kind::Transfer) {
+        return None;
+    }
+    let words = [0, 1, 2, 3].map(|at| head.word(at));
+    let (header, data) = Header::parse(&words, head.first)?;
+    let front = head.first.len() - data.len();
+    let may_write = !ep.is_leaving() && admit(ep, &header, head.class == Class::Reply).is_ok();
+    let place = header.extent.filter(|_| may_write).and_then(|extent| ep.place_of(header.is_get, extent));
+    let length = head.length - front;
+    let memory = place.filter(|place| place.length() == length).unwrap_or_else(|| ForeignPart::nowhere(length));
+    Some(Destination { front, memory })
+}
+
 fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<Token>) {
     // Fails only for an endpoint that is being closed.
     _ = am::with_receiver(ep, |am, ep| {
@@ -65,12 +93,11 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<T
         if is_of_connection(ep, kind, message, token.is_none()) {
             return Ok(());
         }
-        // Parts of a reply do not wait, because the peer may wait for them before it sends its own replies.
-        let is_request = kind != Kind::Returned && !(kind == Kind::Fragment && Fragment::of(&words).is_reply);
+        let is_placed = message.is_placed();
         let token = match token {
-            Some(token) if is_request && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
+            Some(token) if kind != Kind::Returned && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
                 let (payload, source) = (Kept::Message(message.keep()), source(ep, message));
-                let request = Waiting { kind, from: connection, words, payload, token, source };
+                let request = Waiting { kind, from: connection, words, payload, is_placed, token, source };
                 if ep.is_leaving() {
                     refuse(am, ep, request, Status::BadEndpoint);
                 } else {
@@ -91,7 +118,7 @@ fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<T
             reply: token.map(ReplyTo::Token),
             keep: Some(&|| message.keep()),
         };
-        deliver(am, ep, kind, &words, message.payload(), origin);
+        deliver(am, ep, kind, &words, Payload { bytes: message.payload(), is_placed }, origin);
         Ok(())
     });
 }
@@ -137,12 +164,12 @@ fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
 
 /// Run the handler of a request that has waited.
 pub(crate) fn on_waiting(am: &Am, ep: &Ep, request: Waiting) {
-    let Waiting { kind, from: connection, words, payload, token, source } = request;
+    let Waiting { kind, from: connection, words, payload, is_placed, token, source } = request;
     let (source, index) = (|| source, || ep.index_of(connection));
     let reply = Some(ReplyTo::Token(token));
     let origin =
         Origin { connection: Some(connection), source: &source, is_reply: false, index: &index, reply, keep: None };
-    deliver(am, ep, kind, &words, &payload, origin);
+    deliver(am, ep, kind, &words, Payload { bytes: &payload, is_placed }, origin);
 }
 
 /// Return a request that has waited to its sender.
@@ -151,10 +178,7 @@ pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
     if kind == Kind::Last {
         return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
     }
-    // The end of a transfer returns for all of it, so its fragments do not.
-    if kind != Kind::Fragment
-        && let Some((header, data)) = Header::parse(&words, &payload)
-    {
+    if let Some((header, data)) = Header::parse(&words, &payload) {
         let reply = Some(ReplyTo::Token(token));
         let origin =
             Origin { connection: None, source: &|| source, is_reply: false, index: &|| None, reply, keep: None };
@@ -180,7 +204,7 @@ pub(crate) fn on_local(am: &Am, ep: &Ep, local: &Local) {
     let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from, local.index));
     let (is_reply, keep) = (local.is_reply, None);
     let origin = Origin { connection: None, source: &source, is_reply, index: &index, reply, keep };
-    deliver(am, ep, local.kind, &local.words, &local.payload, origin);
+    deliver(am, ep, local.kind, &local.words, Payload { bytes: &local.payload, is_placed: false }, origin);
 }
 
 /// A message of this process to an endpoint that was freed.
@@ -192,10 +216,8 @@ pub(crate) fn refuse_local(am: &Am, ep: &Ep, local: &Local) {
     send_back(am, ep, Status::BadEndpoint, &header, data.len(), origin);
 }
 
-fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origin: Origin<'_>) {
-    if kind == Kind::Fragment {
-        return on_fragment(ep, &Fragment::of(words), payload, origin);
-    }
+fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>, origin: Origin<'_>) {
+    let Payload { bytes: payload, is_placed } = payload;
     if let (Kind::Last, Some(ReplyTo::Token(_))) = (kind, &origin.reply) {
         let Some(ReplyTo::Token(token)) = origin.reply else { return };
         return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
@@ -211,17 +233,17 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: &[u8], origi
     }
     // This library always sends equal kinds in the header and in the message.
     let Some((header, data)) = Header::parse(words, payload).filter(|(header, _)| header.kind == kind) else { return };
-    match admit(ep, &header, &origin) {
+    match admit(ep, &header, origin.is_reply) {
         Ok(()) if kind == Kind::Get => on_get(am, ep, &header, origin),
-        Ok(()) if kind == Kind::Transfer => on_transfer(am, ep, &header, data, origin),
+        Ok(()) if kind == Kind::Transfer => on_transfer(am, ep, &header, Payload { bytes: data, is_placed }, origin),
         Ok(()) => run(ep, &header, Some(data).filter(|_| kind == Kind::Medium), ptr::null_mut(), origin),
         Err(status) => send_back(am, ep, status, &header, data.len(), origin),
     }
 }
 
 /// Whether the message may be handled here.
-fn admit(ep: &Ep, header: &Header, origin: &Origin<'_>) -> Result<(), Status> {
-    if !origin.is_reply && !ep.tag.get().accepts(header.tag) {
+fn admit(ep: &Ep, header: &Header, is_reply: bool) -> Result<(), Status> {
+    if !is_reply && !ep.tag.get().accepts(header.tag) {
         return Err(Status::BadTag);
     }
     let has_handler =
@@ -230,74 +252,30 @@ fn admit(ep: &Ep, header: &Header, origin: &Origin<'_>) -> Result<(), Status> {
         return Err(Status::BadHandler);
     }
     let Some(extent) = header.extent else { return Ok(()) };
-    let segment = ep.segment.get();
     match ep.place_of(header.is_get, extent) {
         Some(_) => Ok(()),
-        None if header.is_get || extent.base <= segment.length as u64 => Err(Status::BadLength),
+        None if header.is_get || extent.base <= ep.segment.borrow().length() as u64 => Err(Status::BadLength),
         None => Err(Status::BadSegmentOffset),
     }
 }
 
-fn on_fragment(ep: &Ep, fragment: &Fragment, data: &[u8], origin: Origin<'_>) {
-    let &Fragment { id, is_get, is_reply, tag, base, position } = fragment;
-    if !is_reply && !ep.tag.get().accepts(tag) {
-        // Drop the fragment: the transfer's end will return.
-        return;
-    }
-    let end = position.saturating_add(data.len() as u64);
-    let to = if is_get {
-        let gets = ep.gets.borrow();
-        gets.get(&base).filter(|get| end <= get.bytes.into()).map(|get| get.to.wrapping_add(position as usize))
-    } else {
-        base.checked_add(position).and_then(|at| ep.segment.get().range(at, data.len() as u64))
-    };
-    let Some(to) = to else { return };
-    // SAFETY: the program has given this memory, by AM_SetSeg or a get, and the bytes are in it.
-    unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
-    let mut transfer = ep.take_arriving(origin.connection, (id, is_reply)).unwrap_or_default();
-    transfer.bytes += data.len() as u64;
-    match transfer.end.filter(|header| transfer.bytes >= header.extent.map_or(0, |extent| extent.bytes.into())) {
-        Some(header) => finish(ep, &header, Origin { is_reply, reply: None, ..origin }),
-        // If it cannot be recorded, the transfer's end will return.
-        None => _ = ep.put_arriving(origin.connection, (id, is_reply), transfer),
-    }
-}
-
-/// The end of a transfer, with its last bytes.
-fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: &[u8], origin: Origin<'_>) {
-    let Some((extent, to)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
+/// All of a transfer has arrived.
+fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: Payload<'_>, origin: Origin<'_>) {
+    let Some((extent, place)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
     else {
         return;
     };
-    let (total, last) = (u64::from(extent.bytes), data.len() as u64);
-    let key = (extent.id, origin.is_reply);
-    let before = ep.take_arriving(origin.connection, key).unwrap_or_default().bytes;
-    let Some(position) = total.checked_sub(last) else {
+    let Payload { bytes, is_placed } = data;
+    let is_there = is_placed
+        || (bytes.len() == place.length() && place.fill(0, bytes.len(), |to| to.copy_from_slice(bytes)).is_some());
+    if !is_there {
+        // The segment was another when it arrived.
         return send_back(am, ep, Status::BadLength, header, 0, origin);
-    };
-    // SAFETY: the program has given this memory, and `place_of` says that all bytes of the transfer are in it.
-    unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to.wrapping_add(position as usize), data.len()) };
-    if before >= position {
-        finish(ep, header, origin);
-        return;
     }
-    // The fragments of a reply are requests, so they may arrive after it.
-    let arriving = Arriving { bytes: before + last, end: Some(*header) };
-    if !(origin.is_reply && ep.put_arriving(origin.connection, key, arriving).is_some()) {
-        send_back(am, ep, Status::BadLength, header, 0, origin);
-    }
-}
-
-/// All bytes of a transfer have arrived.
-fn finish(ep: &Ep, header: &Header, origin: Origin<'_>) {
-    let Some((extent, at)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
-    else {
-        return;
-    };
     if header.is_get {
         ep.gets.borrow_mut().remove(&extent.base);
     }
-    run(ep, header, None, at, origin);
+    run(ep, header, None, place.start(), origin);
 }
 
 /// Answer a get with bytes of the segment.
@@ -307,9 +285,9 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
     let data = match extent.bytes {
         0 => &[][..],
         // SAFETY: the program has given this memory, and all bytes are in it.
-        bytes => unsafe { std::slice::from_raw_parts(from.cast_const(), bytes as usize) },
+        bytes => unsafe { std::slice::from_raw_parts(from.start().cast_const(), bytes as usize) },
     };
-    let extent = Extent { id: ep.new_transfer(), bytes: extent.bytes, base: extent.id.into() };
+    let extent = Extent { id: 0, bytes: extent.bytes, base: extent.id.into() };
     let header = header.answer(extent);
     reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
 }
@@ -393,7 +371,7 @@ fn on_returned(ep: Handle, returned: &Returned<'_, ()>) {
         let Some((header, data)) = parsed.filter(|(header, _)| Some(header.kind) == kind) else { return Ok(()) };
         let status = status_of_reason(returned.reason);
         let index = ep.index_of(returned.to()).unwrap_or(0);
-        on_error(ep, status, &header, data.len(), index, returned.class() == am_api::Class::Reply);
+        on_error(ep, status, &header, data.len(), index, returned.class() == Class::Reply);
         Ok(())
     });
 }

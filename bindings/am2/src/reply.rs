@@ -7,31 +7,17 @@ use am_api::{HandlerId, Token};
 use crate::am::Am;
 use crate::context::ReplyTo;
 use crate::endpoint::Ep;
-use crate::header::{Fragment, Header, Kind};
+use crate::header::{Header, Kind};
 use crate::lines::{By, Queued};
 use crate::local::Local;
 use crate::tables::Handle;
 
-/// A message on its way, with the data that has not left yet.
+/// A message on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) header: Header,
     pub(crate) data: &'a [u8],
     pub(crate) is_reply: bool,
-}
-
-impl Outgoing<'_> {
-    /// The data that leaves before the message's own frame, in one fragment.
-    pub(crate) fn fragment(&self, from: usize, max: usize) -> Option<(Fragment, &[u8])> {
-        let left = &self.data[from..];
-        let extent = self.header.extent?;
-        if self.header.prefix().len() + left.len() <= max {
-            return None;
-        }
-        let (is_get, is_reply, tag) = (self.header.is_get, self.is_reply, self.header.tag);
-        let fragment = Fragment { id: extent.id, is_get, is_reply, tag, base: extent.base, position: from as u64 };
-        Some((fragment, &left[..left.len().min(max)]))
-    }
 }
 
 /// A message to an endpoint of this process.
@@ -42,7 +28,7 @@ pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<
     to.push_local(Local { kind, words, payload, is_reply, from, index });
 }
 
-/// Send a reply from its handler. A transfer that needs several frames leaves with the next polls.
+/// Send a reply from its handler.
 pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
     let token = match to {
         ReplyTo::Token(token) => token,
@@ -52,19 +38,8 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
             return to.iter().for_each(|to| push(to, (ep.handle, index), outgoing));
         }
     };
-    let (connection, max, header) = (token.from(), token.frame_payload(4), &outgoing.header);
-    if max == 0 {
-        // The connection has ended.
-        return;
-    }
-    let prefix = header.prefix();
-    let mut from = 0;
-    while let Some((fragment, data)) = outgoing.fragment(from, max) {
-        let (by, kind, words, payload) = (By::Request(None), Kind::Fragment, fragment.words(), data.to_vec());
-        ep.lines.push(connection, Queued { by, kind, words, payload });
-        from += data.len();
-    }
-    answer(ep, token, header.kind, &header.words(), [&prefix, &outgoing.data[from..]]);
+    let header = &outgoing.header;
+    answer(ep, token, header.kind, &header.words(), [&header.prefix(), outgoing.data]);
 }
 
 /// Send one message as the answer, behind what waits to leave by its connection.

@@ -1,5 +1,6 @@
 //! Messages leave: by a connection, or to an endpoint of this process.
 
+use std::hint;
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::thread;
@@ -11,15 +12,18 @@ use crate::am::{self, Am};
 use crate::code::{Code, Status};
 use crate::context;
 use crate::endpoint::Ep;
-use crate::header::Kind;
+use crate::header::{Kind, MAX_MEDIUM};
+use crate::leave;
+use crate::loan::Loan;
 use crate::lost;
 use crate::progress;
 use crate::reply::{self, Outgoing};
 use crate::tables::Handle;
 use crate::undelivered;
 
-/// Looks at a receiver without room before the thread sleeps between two.
-const SPINS: u32 = 200;
+/// Looks in a row at a receiver without room before others may have the processor, and before the thread sleeps between two.
+const SPINS: u32 = 50;
+const YIELDS: u32 = 250;
 /// Looks between two at the node's descriptors.
 const TRIES_PER_LOOK: u32 = 256;
 /// Tries in a row before a request takes a connection's last credit.
@@ -27,13 +31,14 @@ const TRIES_BEFORE_LAST: u32 = 2000;
 /// How long it sleeps then.
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// The data of longer requests is not copied: they wait until the peer has it.
+const MAX_COPIED: usize = MAX_MEDIUM;
+
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tried {
-    /// All of it left.
+    /// It left.
     Sent,
-    /// A part left: its length.
-    Part(usize),
     /// There is no room now.
     Busy,
     /// It cannot be delivered.
@@ -42,44 +47,81 @@ enum Tried {
     TooLong,
 }
 
+/// A thread that waits: for room, or for the peer to have the data.
+#[derive(Debug, Default)]
+struct Wait {
+    tries: u32,
+    idle: u32,
+}
+
+impl Wait {
+    /// Rest before the next try, if the poll before had nothing to do.
+    fn rest(&mut self, was_busy: bool) -> Result<(), Code> {
+        self.idle = if was_busy { 0 } else { self.idle + 1 };
+        match self.idle {
+            ..SPINS => hint::spin_loop(),
+            SPINS..YIELDS => thread::yield_now(),
+            _ => thread::sleep(PAUSE),
+        }
+        self.tries += 1;
+        if self.tries.is_multiple_of(TRIES_PER_LOOK) { am::hang_up_if_lost() } else { Ok(()) }
+    }
+}
+
 /// Send a request, and wait for room as long as it takes. What cannot be delivered goes to the endpoint's error handler.
 pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async: bool) -> Result<(), Code> {
     if context::is_in_handler() {
         // A request handler may reply, and a reply handler may send nothing: so there is no deadlock.
         return Err(Code::BadArg);
     }
-    let (mut from, mut tries) = (0, 0u32);
+    let is_lent = outgoing.data.len() > MAX_COPIED;
+    // SAFETY: the data is the caller's, and this returns when the loan is over.
+    let mut loan = is_lent.then(|| unsafe { Loan::of(outgoing.data) });
+    let mut wait = Wait::default();
     loop {
-        let tried = am::with_ep(ep, |am, ep| {
-            let tried = attempt(am, ep, index, &outgoing, from);
+        let (tried, was_busy) = am::with_ep(ep, |am, ep| {
+            let tried = attempt(am, ep, index, &outgoing, loan.as_ref());
+            let mut was_busy = false;
             match tried {
-                Tried::Busy => _ = progress::poll(am, &*am.bundle(ep.bundle.get())?),
+                Tried::Busy => was_busy = progress::poll(am, &*am.bundle(ep.bundle.get())?),
                 Tried::Back(status) => {
                     undelivered::on_error(ep, status, &outgoing.header, outgoing.data.len(), index, false)
                 }
                 // It leaves now, not with the next poll.
                 Tried::Sent => ep.endpoint.borrow().flush(),
-                Tried::Part(_) | Tried::TooLong => {}
+                Tried::TooLong => {}
             }
-            Ok(tried)
+            Ok((tried, was_busy))
         })?;
         match tried {
-            Tried::Sent | Tried::Back(_) => return Ok(()),
+            Tried::Sent => return loan.as_mut().map_or(Ok(()), |loan| wait_for_end(ep, loan)),
+            Tried::Back(_) => return Ok(()),
             Tried::TooLong => return Err(Code::BadArg),
-            Tried::Part(bytes) => from += bytes,
             // The first poll may have opened the connection.
-            Tried::Busy if is_async && from == 0 && tries > 0 => return Err(Code::NotSent),
-            Tried::Busy if tries < SPINS => thread::yield_now(),
-            Tried::Busy => thread::sleep(PAUSE),
-        }
-        tries += 1;
-        if tries.is_multiple_of(TRIES_PER_LOOK) {
-            am::hang_up_if_lost()?;
+            Tried::Busy if is_async && wait.tries > 0 => return Err(Code::NotSent),
+            Tried::Busy => wait.rest(was_busy)?,
         }
     }
 }
 
-fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: usize) -> Tried {
+/// Poll until the peer has all of what was lent, or it has come back.
+fn wait_for_end(ep: Handle, loan: &mut Loan) -> Result<(), Code> {
+    let mut wait = Wait::default();
+    while !loan.is_over() {
+        let was_busy = am::with(|am| {
+            // Another thread may have freed the endpoint. It leaves when the peer has all.
+            let ep = am.endpoints.borrow().get(ep);
+            Ok(match ep.and_then(|ep| am.bundle(ep.bundle.get()).ok()) {
+                Some(bundle) => progress::poll(am, &bundle),
+                None => am.turn() | !leave::drive(am),
+            })
+        });
+        wait.rest(was_busy?)?;
+    }
+    Ok(())
+}
+
+fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, loan: Option<&Loan>) -> Tried {
     let Some(entry) = ep.translation(index) else { return Tried::Back(Status::BadEntry) };
     let Some([node, name, _]) = entry.name.parts() else { return Tried::Back(Status::BadEndpoint) };
     if node == am.node.name() {
@@ -94,15 +136,15 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, from: us
     if !may_take_credit(ep, index, endpoint.credit(connection)) {
         return Tried::Busy;
     }
-    let max = endpoint.frame_payload(connection, 4).unwrap_or(0);
-    if let Some((fragment, data)) = outgoing.fragment(from, max) {
-        let handler = HandlerId(Kind::Fragment as u8);
-        return tried(endpoint.try_request(connection, handler, &fragment.words(), data), Tried::Part(data.len()));
-    }
     let (words, prefix, handler) =
         (outgoing.header.words(), outgoing.header.prefix(), HandlerId(outgoing.header.kind as u8));
-    let payload = [IoSlice::new(&prefix), IoSlice::new(&outgoing.data[from..])];
-    let result = tried(endpoint.try_request_vectored(connection, handler, &words, &payload), Tried::Sent);
+    let result = tried(match loan {
+        Some(loan) => endpoint.try_request_shared_behind(connection, handler, &words, &prefix, loan.lent()),
+        None => {
+            let payload = [IoSlice::new(&prefix), IoSlice::new(outgoing.data)];
+            endpoint.try_request_vectored(connection, handler, &words, &payload)
+        }
+    });
     if let (Kind::Get, Some(extent), Tried::Sent) = (outgoing.header.kind, outgoing.header.extent, result) {
         ep.gets.borrow_mut().entry(extent.id.into()).and_modify(|get| get.connection = Some(connection));
     }
@@ -128,9 +170,9 @@ fn may_take_credit(ep: &Ep, index: usize, credit: usize) -> bool {
     }
 }
 
-fn tried(result: Result<(), RequestError>, sent: Tried) -> Tried {
+fn tried(result: Result<(), RequestError>) -> Tried {
     match result {
-        Ok(()) => sent,
+        Ok(()) => Tried::Sent,
         Err(error) if error.is_temporary() => Tried::Busy,
         Err(RequestError::TooLarge { .. } | RequestError::TooManyWords { .. }) => Tried::TooLong,
         Err(_) => Tried::Back(Status::Unreachable),

@@ -89,6 +89,8 @@ fn programs_share_a_daemon() {
     for (source, wanted) in [
         ("every", "238 answers"),
         ("medium", "all mediums arrived"),
+        ("sizes", "lengths arrived"),
+        ("long", "all sizes arrived"),
         ("errors", "all came back"),
         ("events", "4 threads"),
         ("wake", "woken for each"),
@@ -186,6 +188,11 @@ fn a_transport_that_cannot_be_opened_is_named() {
 #[test]
 fn long_replies_arrive_in_bounded_memory() {
     over_each("tests/c/long.c", "all sizes arrived");
+}
+
+#[test]
+fn transfers_of_every_length() {
+    over_each("tests/c/sizes.c", "lengths arrived");
 }
 
 #[test]
