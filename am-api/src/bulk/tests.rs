@@ -10,7 +10,7 @@ use am_wire::long::{Head, MESSAGE};
 use am_wire::{Framing, HEAD_WORDS, Kind};
 
 use super::{ANSWER, PAYLOAD_AT, Rights, TransferError, TransferKind, buffer_length};
-use crate::{Connection, Endpoint, HandlerId, Node, TransferId};
+use crate::{Builder, Connection, Endpoint, HandlerId, Node, TransferId};
 
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
 
@@ -23,13 +23,12 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        Pair::with_memory(4 << 20)
+        Pair::with(|builder| builder)
     }
 
-    /// Long messages may take this much memory at each side.
-    fn with_memory(bytes: usize) -> Pair {
+    fn with(set: fn(Builder) -> Builder) -> Pair {
         let open = |name: &str, plug: loopback::Plug| {
-            let builder = Node::builder(name).framing(Framing::Plain).message_memory(bytes);
+            let builder = set(Node::builder(name).framing(Framing::Plain));
             let node = builder.open_on(Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<News>("main").unwrap();
             endpoint.on_transfer(|news, completion| news.push((completion.kind, completion.id, completion.result)));
@@ -336,7 +335,8 @@ fn segments_that_no_node_sends_are_counted() {
 #[test]
 fn a_message_that_waits_for_memory_gets_it_once() {
     const TOTAL: usize = 50_000;
-    let mut pair = Pair::with_memory(2 * buffer_length(PAYLOAD_AT + TOTAL));
+    let mut pair =
+        Pair::with(|builder| builder.max_message(TOTAL).message_memory(2 * buffer_length(PAYLOAD_AT + TOTAL)));
     let kept = Rc::new(RefCell::new(vec![]));
     let keeping = Rc::clone(&kept);
     pair.beta.on_request(HandlerId(0), move |_, request| keeping.borrow_mut().push(request.message.keep()));
