@@ -192,6 +192,13 @@ impl<B> Endpoints<B> {
         free > 0 && (self.names.len() == 1 || endpoint.is_none_or(|endpoint| endpoint.waiting() <= 4 * free))
     }
 
+    /// Whether there is a frame for a segment or notice where there is none for a request. Both need nothing but a poll, as replies
+    /// do, and requests that wait may wait for them.
+    #[cold]
+    pub(crate) fn has_room_for_bulk(&self, kind: Kind, record: &FlowRecord) -> bool {
+        matches!(kind, Kind::Put | Kind::Get) && self.has_room_for(Class::Reply, record.endpoint)
+    }
+
     /// Whether every endpoint is out of frames for this class.
     pub(crate) fn is_full(&self, class: Class) -> bool {
         self.waiting_count >= self.room[class]

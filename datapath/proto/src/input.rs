@@ -172,7 +172,7 @@ impl<B: Buffer> Core<B> {
             self.on_not_accepted(verdict, header.flow, class, seq);
             return Ok(());
         }
-        if !self.endpoints.has_room(class, record.endpoint) {
+        if !self.endpoints.has_room(class, record.endpoint) && !self.endpoints.has_room_for_bulk(header.kind, record) {
             self.on_no_room(header.flow, class, seq);
             return Ok(());
         }
