@@ -26,13 +26,11 @@ pub struct Seen {
 /// A node on the interface `am0` of the host that the calling thread is in,
 /// with an endpoint "app" that echoes requests and counts replies.
 pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
-    let options = am_afxdp::XdpOptions::new("am0");
-    let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let mut builder = Node::builder(name);
     if let Some(framing) = framing {
         builder = builder.framing(framing);
     }
-    let node = builder.open_on(Box::new(transport)).unwrap();
+    let node = builder.open("xdp:am0").unwrap_or_else(|error| panic!("{error}"));
     let mut endpoint = node.endpoint::<Seen>("app").unwrap();
     endpoint.on_request(ECHO, |seen, Request { message, token }| {
         seen.requests += 1;

@@ -60,7 +60,7 @@ fn run(seed: u64, options: NetOptions) -> Result<Seen, String> {
 }
 
 fn repeat_command(seed: u64) -> String {
-    format!("AM_SIM_SEED={seed} cargo test -p active-messages --test all simulated::one_seed -- --exact --nocapture")
+    format!("AM_SIM_SEED={seed} cargo test -p am-api-tests simulated::one_seed -- --exact --nocapture")
 }
 
 #[test]

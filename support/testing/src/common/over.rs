@@ -1,4 +1,4 @@
-//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p active-messages --test all ping_pong::`.
+//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p am-api-tests ping_pong::`.
 //! `scripts/test` does so for all of them.
 
 use std::cell::RefCell;
