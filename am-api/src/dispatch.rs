@@ -56,7 +56,7 @@ impl<S> Endpoint<S> {
 
     fn take_ready(&self, mut run: impl FnMut(&InHand<'_, S>)) {
         for _ in 0..BUDGET {
-            let next = self.node.borrow_mut().bulk.next_ready(self.id);
+            let next = self.node.borrow_mut().next_ready(self.id);
             let Some(delivery) = next else { break };
             run(&InHand::waited(self, &delivery));
         }
@@ -103,7 +103,7 @@ impl<S> Endpoint<S> {
     fn run_in_order(&self, handlers: &mut Handlers<S>, state: &mut S, mut handled: usize, most: usize) -> usize {
         while handled < most {
             let mut node = self.node.borrow_mut();
-            let message = match node.bulk.next_ready(self.id) {
+            let message = match node.next_ready(self.id) {
                 Some(ready) => Some(ready),
                 None => match node.next(self.id) {
                     Some(head) if head.is_head() => {
@@ -163,8 +163,8 @@ impl<S> Endpoint<S> {
         (taken, true)
     }
 
-    /// As [`take_each`](Self::take_each) for one message, which may have to wait for a long one. A request that waits has the right to a
-    /// reply, like those of programs that reply.
+    /// As [`take_each`](Self::take_each) for one message, which may have to wait for a long one. Those that wait are
+    /// requests with a right to reply, like those of programs that reply.
     #[cold]
     #[inline(never)]
     fn hold_one_way(&self, message: Delivery<Frame>, run: &mut impl FnMut(&Message<'_, S>)) {

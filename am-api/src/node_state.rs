@@ -537,6 +537,16 @@ impl NodeState {
         self.core().poll_request(endpoint)
     }
 
+    /// The next message that waited for a long one, or is one, and is ready. A request gets its right to reply now.
+    pub(crate) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
+        let may_reply = self.set_aside() && self.engine.core().free_slots() > 0;
+        let message = self.bulk.next_ready(endpoint, may_reply)?;
+        if message.class == Class::Request {
+            self.core().keep_right_to_reply();
+        }
+        Some(message)
+    }
+
     /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
     pub(crate) fn take_in(&mut self, endpoint: EndpointId, most: usize) -> usize {
         let NodeState { bulk, engine, transport, .. } = self;

@@ -4,7 +4,7 @@ use am_proto::{Delivery, EndpointId, FlowId, Time};
 use am_ring::{Frame, Layout, Pool};
 use am_wire::bulk::{Notice, NoticeKind};
 use am_wire::control::Name;
-use am_wire::{Buffer, Class};
+use am_wire::Buffer;
 
 use super::destination::Destination;
 use super::lent::Data;
@@ -90,10 +90,10 @@ impl Arriving {
         Some(true)
     }
 
-    /// The head of a reply that waits for memory leaves its frame.
+    /// The head waits without credit: it leaves its frame.
     pub(super) fn leave_frame(&mut self) {
-        if let Some(head) = self.head.take_if(|head| head.class == Class::Reply) {
-            self.head = Some(copied(head));
+        if self.is_released {
+            self.head = self.head.take().map(copied);
         }
     }
 
@@ -112,8 +112,7 @@ impl Arriving {
     }
 }
 
-/// The same message in memory of its own. A reply gives up its frame and its credit while it waits: its sender has a send slot
-/// less until it is received, and may need that to receive what this side sends, such as the notice for which the reply waits.
+/// The same message in memory of its own: a message that waits without credit gives up its frame.
 pub(super) fn copied(message: Delivery<Frame>) -> Delivery<Frame> {
     let stride = message.body_length().next_multiple_of(64).max(64);
     let memory = Pool::heap(Layout { frames: 1, stride, headroom: 0 }).ok().and_then(|pool| pool.take());

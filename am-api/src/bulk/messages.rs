@@ -29,6 +29,10 @@ const MAX_WITHOUT_HEAD: usize = 4;
 /// The most replies of a connection that wait behind a long one while this side may send more requests on it.
 const MAX_WAITING_REPLIES: usize = 256;
 
+/// The most requests of a connection that wait behind a long one and give up their credit. No honest sender has so many: it sends no
+/// more once it has been asked for segments.
+const MAX_WITHOUT_CREDIT: usize = 4096;
+
 /// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
 const STALLED: u32 = 6;
 
@@ -136,9 +140,16 @@ impl LongMessages {
         !self.want_memory.is_empty()
     }
 
-    /// The next message of this endpoint that is ready.
-    pub(super) fn next_ready(&mut self, endpoint: EndpointId, notices: &mut Notices) -> Option<Delivery<Frame>> {
-        let at = self.ready.iter().position(|ready| ready.endpoint == endpoint)?;
+    /// The next message of this endpoint that is ready. Requests among them have no right to reply yet; without `may_reply` they
+    /// wait on.
+    pub(super) fn next_ready(
+        &mut self,
+        endpoint: EndpointId,
+        may_reply: bool,
+        notices: &mut Notices,
+    ) -> Option<Delivery<Frame>> {
+        let may_run = |message: &Delivery<Frame>| may_reply || message.class == Class::Reply;
+        let at = self.ready.iter().position(|ready| ready.endpoint == endpoint && may_run(&ready.message))?;
         let Ready { message, placed, id, .. } = self.ready.remove(at)?;
         if let Some(id) = id {
             notices.push(message.flow, Notice::of(NoticeKind::Done, id));
@@ -176,19 +187,18 @@ impl LongMessages {
             return None;
         }
         let Some(at) = lane.filter(|_| io.core.is_ordered(message.flow)) else { return Some(message) };
+        let (flow, class) = (message.flow, message.class);
+        let is_fetched_again = self.is_fetched_again(flow);
         let lane = &mut self.lanes[at];
+        give_up_reply(io.core, &message);
         if lane.waiting.is_empty() {
             lane.ready += 1;
             self.ready.push_back(Ready { endpoint, message, placed: None, id: None });
-        } else if message.class == Class::Reply {
-            io.core.release(message.flow, Class::Reply);
+        } else if class == Class::Reply || (is_fetched_again && lane.waiting.len() < MAX_WITHOUT_CREDIT) {
+            io.core.release(flow, class);
             lane.waiting.push_back(Waiting::Short { message: copied(message), has_credit: false });
         } else {
-            let flow = message.flow;
             lane.waiting.push_back(Waiting::Short { message, has_credit: true });
-            if self.is_fetched_again(flow) {
-                self.release_waiting(io.core, flow);
-            }
         }
         None
     }
@@ -211,8 +221,9 @@ impl LongMessages {
             // No node sends this.
             self.counters.malformed += 1;
             io.core.release(flow, class);
-            return decline(io.core, &message);
+            return give_up_reply(io.core, &message);
         };
+        give_up_reply(io.core, &message);
         let destination = destination.filter(|destination| destination.fits(total as usize, first.len()));
         let lane = self.lane_of(&message).unwrap_or_else(|| {
             self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
@@ -325,24 +336,37 @@ impl LongMessages {
         if arriving.attempt > 0 || total > EAGER {
             io.notices.push(flow, arriving.rest());
             if arriving.attempt > 0 {
-                self.release_waiting(io.core, flow);
+                self.release_waiting(io.core, flow, 1);
             }
         }
         self.advance(io, flow);
     }
 
-    /// The sender is to send segments again, which takes credit. Messages that wait behind must not have it.
-    fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId) {
+    /// The sender is to send segments again, which takes credit: release that of the first messages that wait, at most `most` of
+    /// them. A sender that does not know it yet would use it for more messages, so it gets one at first, and all once it sends.
+    fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId, mut most: usize) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow && lane.class == Class::Request) {
             for waiting in &mut lane.waiting {
                 let is_released = match waiting {
-                    Waiting::Short { has_credit, .. } => !std::mem::replace(has_credit, false),
+                    _ if most == 0 => return,
+                    Waiting::Short { has_credit: false, .. } => true,
+                    Waiting::Short { message, has_credit } => {
+                        (*message, *has_credit) = (copied(message.share()), false);
+                        false
+                    }
                     Waiting::Long(id) => {
                         let its = self.arriving.iter_mut().find(|arriving| (arriving.flow, arriving.id) == (flow, *id));
-                        its.is_none_or(|arriving| std::mem::replace(&mut arriving.is_released, true))
+                        its.is_none_or(|arriving| {
+                            let was_released = std::mem::replace(&mut arriving.is_released, true);
+                            if !was_released && arriving.buffer.is_none() {
+                                arriving.leave_frame();
+                            }
+                            was_released
+                        })
                     }
                 };
                 if !is_released {
+                    most -= 1;
                     core.release(flow, Class::Request);
                 }
             }
@@ -406,9 +430,13 @@ impl LongMessages {
         arriving.last_progress = now;
         let Some(has_room) = arriving.deposit(segment.at as u32, data) else {
             arriving.is_unreadable = true;
-            self.release_waiting(io.core, flow);
+            self.release_waiting(io.core, flow, usize::MAX);
             return false;
         };
+        if arriving.attempt > 0 {
+            self.release_waiting(io.core, flow, usize::MAX);
+        }
+        let arriving = &mut self.arriving[at];
         if !has_room {
             arriving.arrived.truncate(usize::from(arriving.front() > 0));
             arriving.attempt += 1;
@@ -587,9 +615,6 @@ impl LongMessages {
         while let Some(at) = self.arriving.iter().position(|arriving| ends(arriving, io.core)) {
             let arriving = self.arriving.swap_remove(at);
             let flow = arriving.flow;
-            if let Some(head) = &arriving.head {
-                decline(io.core, head);
-            }
             for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow) {
                 lane.waiting.retain(|waiting| !matches!(waiting, Waiting::Long(id) if *id == arriving.id));
             }
@@ -601,24 +626,21 @@ impl LongMessages {
 
     /// Forget a closed endpoint. Returns the numbers of its short messages that no handler got. The senders of long ones keep
     /// them, and so know it.
-    pub(super) fn forget(&mut self, core: &mut Core<Frame>, endpoint: EndpointId) -> Vec<MessageNumber> {
+    pub(super) fn forget(&mut self, endpoint: EndpointId) -> Vec<MessageNumber> {
         let mut dropped = vec![];
         for Ready { message, id, .. } in self.ready.iter().filter(|ready| ready.endpoint == endpoint) {
-            decline(core, message);
             dropped.extend(id.is_none().then(|| message.number()));
         }
         self.ready.retain(|ready| ready.endpoint != endpoint);
         for lane in self.lanes.extract_if(.., |lane| lane.endpoint == endpoint) {
             for waiting in lane.waiting {
                 if let Waiting::Short { message, .. } = waiting {
-                    decline(core, &message);
                     dropped.push(message.number());
                 }
             }
         }
         let its = self.arriving.iter().filter(|arriving| arriving.endpoint == endpoint);
-        let its_flows: Vec<FlowId> = its.clone().map(|arriving| arriving.flow).collect();
-        its.filter_map(|arriving| arriving.head.as_ref()).for_each(|head| decline(core, head));
+        let its_flows: Vec<FlowId> = its.map(|arriving| arriving.flow).collect();
         let gone = |flow: FlowId| its_flows.contains(&flow);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         self.want_memory.retain(|(flow, _)| !gone(*flow));
@@ -628,8 +650,8 @@ impl LongMessages {
     }
 }
 
-/// No handler gets this message, so nothing replies to it.
-fn decline(core: &mut Core<Frame>, message: &Delivery<Frame>) {
+/// A request waits, or no handler gets it. Meanwhile it needs no room for its reply.
+fn give_up_reply(core: &mut Core<Frame>, message: &Delivery<Frame>) {
     if message.class == Class::Request {
         core.decline_reply(message.flow);
     }

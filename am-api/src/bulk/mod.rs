@@ -314,8 +314,8 @@ impl Bulk {
     }
 
     /// The next long message for this endpoint.
-    pub(crate) fn next_ready(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
-        let message = self.long.next_ready(endpoint, &mut self.notices);
+    pub(crate) fn next_ready(&mut self, endpoint: EndpointId, may_reply: bool) -> Option<Delivery<Frame>> {
+        let message = self.long.next_ready(endpoint, may_reply, &mut self.notices);
         self.settle();
         message
     }
@@ -436,7 +436,7 @@ impl Bulk {
     ) -> (Vec<Source>, Vec<MessageNumber>) {
         // Segments that were acknowledged count as deposited.
         while self.take_in(core, transport, endpoint, MAX_TRANSFERS) > 0 {}
-        let dropped = self.long.forget(core, endpoint);
+        let dropped = self.long.forget(endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {
                 self.end_outgoing(at, Ok(()));

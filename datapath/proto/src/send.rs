@@ -148,8 +148,8 @@ impl<B: Buffer> Core<B> {
         self.endpoints.pop(endpoint, Class::Request).or_else(|| self.poll_reply(endpoint))
     }
 
-    /// From above: a request from [`poll_one_way`](Self::poll_one_way) waits, with the right to reply, as one from
-    /// [`poll_request`](Self::poll_request) would. [`decline_reply`](Self::decline_reply) gives the right up.
+    /// From above: a request that has no right to reply gets it. [`free_slots`](Self::free_slots) has to have one.
+    /// [`decline_reply`](Self::decline_reply) gives the right up.
     pub fn keep_right_to_reply(&mut self) {
         self.receiving.replies_owed += 1;
     }
