@@ -2,9 +2,9 @@
 
 use am_proto::{Delivery, EndpointId, FlowId, Time};
 use am_ring::{Frame, Layout, Pool};
+use am_wire::Buffer;
 use am_wire::bulk::{Notice, NoticeKind};
 use am_wire::control::Name;
-use am_wire::Buffer;
 
 use super::destination::Destination;
 use super::lent::Data;
