@@ -1,5 +1,6 @@
 //! A long message while it is put together, in a buffer of the node or in memory of the program.
 
+use am_proto::mutants::{self, Mutant};
 use am_proto::{Delivery, EndpointId, FlowId, Time};
 use am_ring::{Frame, Layout, Pool};
 use am_wire::Buffer;
@@ -71,6 +72,7 @@ impl Arriving {
         let Some(place) = self.buffer.as_mut().and_then(Buffer::space) else { return Some(false) };
         let start = PAYLOAD_AT + at as usize;
         let is_read = match (&self.destination, place.get_mut(start..start + data.len())) {
+            _ if at > 0 && mutants::is_active(Mutant::SegmentLost) => true,
             (Some(destination), _) => destination.deposit(at as usize, data),
             (None, Some(place)) => data.copy_to(place),
             (None, None) => return Some(false),

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use am_proto::mutants::{self, Mutant};
 use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber};
 use am_ring::{ForeignPart, Frame};
 use am_wire::bulk::{Notice, NoticeKind, Segment};
@@ -393,7 +394,9 @@ impl LongMessages {
             self.counters.malformed += 1;
             return true;
         }
-        let at = match self.position(flow, id) {
+        let is_of_another = mutants::is_active(Mutant::SegmentOfAnother);
+        let first = self.arriving.iter().position(|arriving| arriving.flow == flow).filter(|_| is_of_another);
+        let at = match first.or_else(|| self.position(flow, id)) {
             Some(at) => at,
             None => {
                 let is_early = |arriving: &&Arriving| arriving.flow == flow && arriving.head.is_none();
@@ -415,7 +418,7 @@ impl LongMessages {
         if u64::from(arriving.attempt) != segment.start {
             return true;
         }
-        if arriving.total != total {
+        if arriving.total != total && !is_of_another {
             self.counters.malformed += 1;
             return true;
         }
@@ -527,6 +530,11 @@ impl LongMessages {
             }
             None => return,
         };
+        if id.is_some() && mutants::is_active(Mutant::LongTwice) {
+            self.lanes[lane].ready += 1;
+            let message = message.share().without_credit();
+            self.ready.push_back(Ready { endpoint, message, placed: placed.clone(), id: None });
+        }
         self.lanes[lane].ready += 1;
         self.ready.push_back(Ready { endpoint, message, placed, id });
     }

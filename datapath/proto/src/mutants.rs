@@ -36,6 +36,12 @@ pub enum Mutant {
     RatesStay,
     /// A member that is found silent is reported to no other node.
     SilenceStays,
+    /// A segment of a long message is noted and not copied.
+    SegmentLost,
+    /// A segment of a long message goes to the first one of its connection.
+    SegmentOfAnother,
+    /// A long message is handled twice.
+    LongTwice,
 }
 
 #[cfg(feature = "planted")]
@@ -50,8 +56,9 @@ pub fn activate(bug: Option<Mutant>) {
     am_wire::planted::IGNORES_LENGTHS.set(bug == Some(Mutant::LengthIgnored));
 }
 
+/// Whether this bug is planted on this thread.
 #[inline(always)]
-pub(crate) fn is_active(_bug: Mutant) -> bool {
+pub fn is_active(_bug: Mutant) -> bool {
     #[cfg(feature = "planted")]
     return ACTIVE.get() == Some(_bug);
     #[cfg(not(feature = "planted"))]

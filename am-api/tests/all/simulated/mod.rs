@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use am_netdev_sim::NetOptions;
 use am_netdev_sim::check::seeds;
+use am_proto::mutants::{Mutant, activate};
 use seen::Seen;
 use work::Work;
 use world::World;
@@ -100,5 +101,22 @@ fn damage_that_nobody_notices_is_seen() {
     for says in ["is not what was sent", "are not what was sent"] {
         let found = (0..200).filter_map(|seed| run(seed, damaged(seed)).err()).any(|why| why.contains(says));
         assert!(found, "no run says: {says}");
+    }
+}
+
+/// The checkers look at each segment: it arrives once, unchanged, and in its own message.
+#[test]
+fn planted_bugs_of_long_messages_are_found() {
+    let bugs = [
+        (Mutant::SegmentLost, "is not what was sent"),
+        (Mutant::SegmentOfAnother, "is not what was sent"),
+        (Mutant::LongTwice, "arrived after"),
+    ];
+    for (bug, says) in bugs {
+        activate(Some(bug));
+        let found =
+            (0..300).filter_map(|seed| run(seed, NetOptions::from_seed(seed)).err()).any(|why| why.contains(says));
+        activate(None);
+        assert!(found, "{bug:?}: no run says: {says}");
     }
 }
