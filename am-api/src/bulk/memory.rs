@@ -10,8 +10,9 @@ pub(crate) const PAYLOAD_AT: usize = MAX_WORDS * WORD_BYTES;
 /// lengths share buffers.
 const MIN_BUFFER: usize = 4096;
 
-/// What a buffer has besides, for the words of a message. So a payload whose length is a power of two wastes nothing.
-const MARGIN: usize = 64;
+/// What a buffer has besides, for the words of a message and what a layer puts in front of its data. So data whose length is a power
+/// of two wastes nothing.
+const MARGIN: usize = 1088;
 
 /// The most bytes of buffers that are kept for later messages.
 const MAX_FREE: usize = 4 << 20;

@@ -85,7 +85,25 @@ pub(crate) fn send(
 }
 
 fn lengths_around(frame: usize) -> Vec<usize> {
-    vec![0, 1, frame - 1, frame, frame + 1, 2 * frame, 7, 20_000, 65_535, 65_536, 65_537, 100_000, 3, MOST - 1, MOST, 5]
+    vec![
+        0,
+        1,
+        frame - 1,
+        frame,
+        frame + 1,
+        2 * frame,
+        7,
+        20_000,
+        64 << 10,
+        66_559,
+        66_560,
+        66_561,
+        100_000,
+        3,
+        MOST - 1,
+        MOST,
+        5,
+    ]
 }
 
 #[test]

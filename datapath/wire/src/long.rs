@@ -20,8 +20,9 @@ use crate::header::MAX_WORDS;
 /// The region of segments and notices that belong to messages. No region of a program has this number.
 pub const MESSAGE: u32 = 0;
 
-/// The sender sends a message's bytes up to this one before the receiver asks for the rest.
-pub const EAGER: u32 = 64 << 10;
+/// The sender sends a message's bytes up to this one before the receiver asks for the rest: 64 KiB, and what a layer puts in front
+/// of them.
+pub const EAGER: u32 = 65 << 10;
 
 /// What the first word of a head says. The message's own words follow it; unused ones are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
