@@ -163,8 +163,8 @@ impl<S> Endpoint<S> {
         (taken, true)
     }
 
-    /// As [`take_each`](Self::take_each) for one message, which may have to wait for a long one. Those that wait are
-    /// requests with a right to reply, like those of programs that reply.
+    /// As [`take_each`](Self::take_each) for one message, which may have to wait for a long one. A request counts
+    /// as one with a right to reply, which it gives up while it waits.
     #[cold]
     #[inline(never)]
     fn hold_one_way(&self, message: Delivery<Frame>, run: &mut impl FnMut(&Message<'_, S>)) {

@@ -30,8 +30,8 @@ const MAX_WITHOUT_HEAD: usize = 4;
 /// The most replies of a connection that wait behind a long one while this side may send more requests on it.
 const MAX_WAITING_REPLIES: usize = 256;
 
-/// The most requests of a connection that wait behind a long one and give up their credit. No honest sender has so many: it sends no
-/// more once it has been asked for segments.
+/// The most requests of a connection that wait behind a long one without credit, in memory of their own. A sender of this library
+/// stays far below, because it sends no request once it has been asked for segments.
 const MAX_WITHOUT_CREDIT: usize = 4096;
 
 /// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
@@ -182,12 +182,12 @@ impl LongMessages {
         endpoint: EndpointId,
         message: Delivery<Frame>,
     ) -> Option<Delivery<Frame>> {
-        let lane = self.lane_of(&message);
         if message.is_head() {
             self.on_head(io, endpoint, message, None);
             return None;
         }
-        let Some(at) = lane.filter(|_| io.core.is_ordered(message.flow)) else { return Some(message) };
+        let lane = self.lane_of(&message).filter(|_| io.core.is_ordered(message.flow));
+        let Some(at) = lane else { return Some(message) };
         let (flow, class) = (message.flow, message.class);
         let is_fetched_again = self.is_fetched_again(flow);
         let lane = &mut self.lanes[at];
@@ -212,6 +212,7 @@ impl LongMessages {
         message: Delivery<Frame>,
         destination: Option<Destination>,
     ) {
+        give_up_reply(io.core, &message);
         let (flow, class) = (message.flow, message.class);
         let most = io.core.config().max_message;
         let head =
@@ -221,10 +222,8 @@ impl LongMessages {
         let Some((Head { id, total, .. }, _, first)) = head.filter(|_| !is_repeated) else {
             // No node sends this.
             self.counters.malformed += 1;
-            io.core.release(flow, class);
-            return give_up_reply(io.core, &message);
+            return io.core.release(flow, class);
         };
-        give_up_reply(io.core, &message);
         let destination = destination.filter(|destination| destination.fits(total as usize, first.len()));
         let lane = self.lane_of(&message).unwrap_or_else(|| {
             self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
@@ -307,10 +306,11 @@ impl LongMessages {
         if !is_greedy || self.want_memory.is_empty() {
             self.arriving[at].buffer = self.memory.take(bytes);
         }
-        if self.arriving[at].buffer.is_some() {
+        let has_memory = self.arriving[at].buffer.is_some();
+        if has_memory {
             self.want_memory.retain(|waiting| *waiting != (flow, id));
         }
-        self.arriving[at].buffer.is_some()
+        has_memory
     }
 
     /// A message with a head has its buffer: copy what the head brought, and ask for what the sender does not send by itself.
@@ -347,7 +347,7 @@ impl LongMessages {
     /// them. A sender that does not know it yet would use it for more messages, so it gets one at first, and all once it sends.
     fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId, mut most: usize) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow && lane.class == Class::Request) {
-            for waiting in &mut lane.waiting {
+            for waiting in lane.waiting.iter_mut().take(MAX_WITHOUT_CREDIT) {
                 let is_released = match waiting {
                     _ if most == 0 => return,
                     Waiting::Short { has_credit: false, .. } => true,
