@@ -49,11 +49,19 @@ fn listen(side: &mut Side<Seen>) {
     });
 }
 
-pub(crate) fn listening(mut sides: (Side<Seen>, Side<Seen>)) -> (Side<Seen>, Side<Seen>, Connection) {
+/// Both sides with these handlers, and a connection.
+pub(crate) fn joined<S: Default>(
+    mut sides: (Side<S>, Side<S>),
+    listen: fn(&mut Side<S>),
+) -> (Side<S>, Side<S>, Connection) {
     listen(&mut sides.0);
     listen(&mut sides.1);
     let to = connect(&mut sides.0, &mut sides.1);
     (sides.0, sides.1, to)
+}
+
+pub(crate) fn listening(sides: (Side<Seen>, Side<Seen>)) -> (Side<Seen>, Side<Seen>, Connection) {
+    joined(sides, listen)
 }
 
 fn pair() -> (Side<Seen>, Side<Seen>, Connection) {

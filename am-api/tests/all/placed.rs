@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Side, connect, nodes, plain, until};
 use crate::landing::Landing;
-use crate::long::{MOST, pattern};
+use crate::long::{MOST, joined, pattern};
 use am_api::{Class, Connection, Destination, Fate, HandlerId, LongHead, Message, Request, RequestError, ReturnReason};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
@@ -77,15 +77,8 @@ fn listen(side: &mut Side<Seen>) {
     });
 }
 
-fn listening(mut sides: (Side<Seen>, Side<Seen>)) -> (Side<Seen>, Side<Seen>, Connection) {
-    listen(&mut sides.0);
-    listen(&mut sides.1);
-    let to = connect(&mut sides.0, &mut sides.1);
-    (sides.0, sides.1, to)
-}
-
 fn pair() -> (Side<Seen>, Side<Seen>, Connection) {
-    listening(nodes(plain("alpha"), plain("beta")))
+    joined(nodes(plain("alpha"), plain("beta")), listen)
 }
 
 /// Send each as soon as the connection takes it. One that is shared has its first bytes copied.
@@ -161,7 +154,7 @@ fn over_a_bad_wire_too() {
         let open = |name, plug: loopback::Plug, seed| {
             Side::open(plain(name), Box::new(Faulty::new(plug.open().expect("memory"), bad(seed))))
         };
-        let sides = listening((open("alpha", left, seed), open("beta", right, seed + 100)));
+        let sides = joined((open("alpha", left, seed), open("beta", right, seed + 100)), listen);
         let lengths: Vec<usize> =
             (0..40).map(|at| [5, 3000, 100, 40_000, 200_000][(at * 7 + seed as usize) % 5]).collect();
         all_arrive(sides, &lengths, (16, (seed % 2 == 0).then_some(16)));
@@ -189,7 +182,7 @@ fn what_is_lent_is_copied_once() {
         let endpoint = node.endpoint("main").expect("an endpoint");
         Side { node, endpoint, state: Seen::default() }
     };
-    let sides = listening((open("alpha"), open("beta")));
+    let sides = joined((open("alpha"), open("beta")), listen);
     let (alpha, beta) = all_arrive(sides, &[MOST, 5, 300_000, 0, 20_000, 40_000], (48, Some(48)));
     for side in [&alpha, &beta] {
         assert_eq!((side.counter("bulk_unreadable"), side.counter("bulk_lent") > 6), (0, true));
