@@ -188,7 +188,7 @@ fn sleeper<'scope, T: Send + 'scope, W: FnMut()>(
     let ((tells, told), run) = (channel(), run.clone());
     scope.spawn(move || match open(run.clone()) {
         Ok((wakes, mut wait)) => {
-            // Where nobody listens any more, the run is over.
+            // Without a listener the run is over.
             _ = tells.send(Ok(wakes));
             while !run.is_over.load(SeqCst) {
                 wait();

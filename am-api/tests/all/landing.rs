@@ -34,7 +34,7 @@ impl Landing {
     pub(crate) fn bytes(&self, offset: usize, length: usize) -> Vec<u8> {
         assert!(offset + length <= self.length);
         let mut bytes = vec![0; length];
-        // SAFETY: it has these bytes, and nobody writes them now.
+        // SAFETY: it has these bytes, and no copy into them is under way.
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.start.add(offset), length) };
         bytes
     }

@@ -73,7 +73,7 @@ impl PermuteArgs {
     }
 }
 
-/// Who sends to whom.
+/// The receiver of each host's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum Pattern {

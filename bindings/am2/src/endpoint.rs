@@ -90,7 +90,7 @@ pub(crate) struct Leave {
     pub(crate) until: Instant,
 }
 
-/// Who sent a message: this connection's other side, or this process.
+/// The sender of a message: this connection's other side, or this process.
 pub(crate) type Sender = Option<Connection>;
 
 /// An endpoint.

@@ -34,7 +34,7 @@ impl ForeignMemory {
     /// # Safety
     /// Until this is dropped, and no [`fill`](ForeignPart::fill) of a part of it runs, each part that is filled is memory of this process that
     /// may be read and written. While it is filled, nothing else reads or writes it: no other thread, no reference, and no part of other
-    /// registered memory. A part that nobody fills need not be memory.
+    /// registered memory. A part that is never filled need not be memory.
     pub unsafe fn new(start: *mut u8, length: usize) -> ForeignMemory {
         ForeignMemory { start, length, in_use: Rc::default() }
     }
