@@ -120,6 +120,9 @@ pub struct NotReached {
     pub transport: String,
     /// The nodes from which this node has heard, without those that it knows from the static table only.
     pub seen: Vec<Name>,
+    /// Frames that were dropped since the node opened because this version does not know theirs. Another version of this
+    /// library may have sent them, or another program with this EtherType or port.
+    pub of_another_version: u64,
     /// What keeps this node from working as it should: see [`Node::health`](crate::Node::health).
     pub problem: Option<Box<Problem>>,
 }
@@ -144,8 +147,14 @@ impl NotReached {
             0 => format!("this node has heard from {}", names.join(", ")),
             more => format!("this node has heard from {} and {more} others", names.join(", ")),
         };
+        let versions = (self.of_another_version > 0).then(|| {
+            let frames = self.of_another_version;
+            format!(
+                "frames of another version came here and were dropped ({frames}): build both programs from one version"
+            )
+        });
         let problem = self.problem.as_ref().map(|problem| format!("of this node: {problem}"));
-        let all = advice.into_iter().map(str::to_owned).chain([seen]).chain(problem);
+        let all = advice.into_iter().map(str::to_owned).chain([seen]).chain(versions).chain(problem);
         all.map(|part| format!("; {part}")).collect()
     }
 }

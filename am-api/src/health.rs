@@ -1,8 +1,8 @@
 //! What keeps a node from working as it should.
 
 use am_proto::NameConflict;
-use am_wire::Address;
 use am_wire::control::Incarnation;
+use am_wire::{Address, Reason};
 
 use crate::node_state::NodeState;
 use crate::{NotOpen, NotReached, Problem};
@@ -30,12 +30,20 @@ impl NodeState {
     /// A connection did not open for this reason.
     #[cold]
     pub(crate) fn not_reached(&mut self, why: NotOpen) -> NotReached {
-        let peers = self.engine.core().peers();
+        let core = self.engine.core();
+        let peers = core.peers();
         let seen = peers.filter(|peer| peer.incarnation != Incarnation(0)).map(|peer| peer.name).collect();
+        let mut of_another_version = core.counters().dropped[Reason::Version as usize];
+        self.transport.counters(&mut |name, frames| {
+            if name.ends_with("_drop_unknown_version") {
+                of_another_version += frames;
+            }
+        });
         NotReached {
             why,
             transport: self.transport.caps().name.clone(),
             seen,
+            of_another_version,
             problem: self.health().err().map(Box::new),
         }
     }

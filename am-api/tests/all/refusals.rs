@@ -37,6 +37,34 @@ fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     );
 }
 
+/// Its frames are dropped, so the node behind them is not known.
+#[test]
+fn frames_of_another_version_are_named() {
+    let transport = am_api::transports::open("udp:127.0.0.1:0").unwrap();
+    let caps = transport.caps().clone();
+    let Side { mut endpoint, .. } = Side::<()>::open(plain("alpha"), transport);
+    let to = endpoint.connect("beta", "main").unwrap();
+    let of =
+        |endpoint: &mut am_api::Endpoint<()>| endpoint.wait_open(&mut (), to, Duration::from_millis(5)).unwrap_err();
+    let before = of(&mut endpoint);
+    assert!(before.of_another_version == 0 && !before.to_string().contains("version"), "{before}");
+
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&caps.address.0);
+    frame[12..14].copy_from_slice(&[0x88, 0xb6]);
+    let there = caps.name.trim_start_matches("udp:");
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&frame, there).unwrap();
+    let until = Instant::now() + LONG;
+    let after = loop {
+        let error = of(&mut endpoint);
+        if error.of_another_version > 0 {
+            break error;
+        }
+        assert!(Instant::now() < until, "{error}");
+    };
+    assert!(after.to_string().contains("frames of another version came here"), "{after}");
+}
+
 #[test]
 fn waiting_for_a_connection_ends_with_its_time() {
     let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
