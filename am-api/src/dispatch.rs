@@ -201,7 +201,7 @@ impl<S> Endpoint<S> {
         node.has_news()
             || node.engine.core().has_bulk()
             || node.bulk.long.has_lanes()
-            || self.calls.borrow().next_check() != Time::NEVER
+            || self.shared.calls.borrow().next_check() != Time::NEVER
     }
 }
 
@@ -285,7 +285,7 @@ impl<S> Handlers<S> {
         if endpoint.node.borrow().has_bulk() {
             handled += self.run_bulk(endpoint, state);
         }
-        if endpoint.calls.borrow().next_check() != Time::NEVER {
+        if endpoint.shared.calls.borrow().next_check() != Time::NEVER {
             handled += self.run_unanswered(endpoint, state);
         }
         handled

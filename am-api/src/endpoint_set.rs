@@ -151,7 +151,7 @@ impl<S> EndpointSet<S> {
         drop(node);
         let mut handled = 0;
         if has_events || self.turns.is_multiple_of(Self::LOOK_EVERY) {
-            let members = self.iter().filter(|member| has_events || member.calls.borrow().next_check() <= now);
+            let members = self.iter().filter(|member| has_events || member.shared.calls.borrow().next_check() <= now);
             handled = members.map(|member| member.dispatch_events(state)).sum();
         }
         self.turns = self.turns.wrapping_add(1);
@@ -313,7 +313,7 @@ impl<S> EndpointSet<S> {
     }
 
     fn next_call_check(&self) -> Time {
-        self.iter().map(|member| member.calls.borrow().next_check()).min().unwrap_or(Time::NEVER)
+        self.iter().map(|member| member.shared.calls.borrow().next_check()).min().unwrap_or(Time::NEVER)
     }
 }
 

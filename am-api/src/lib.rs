@@ -232,7 +232,9 @@ pub use bulk::{
 };
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
-pub use endpoint::{CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Transfer};
+pub use endpoint::{
+    CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Sender, Transfer,
+};
 pub use endpoint_set::EndpointSet;
 pub use errors::{NotOpen, NotReached, Problem, RequestError};
 pub use event_mask::Events;

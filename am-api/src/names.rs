@@ -95,6 +95,15 @@ pub struct HandlerId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
+impl CallId {
+    /// A small number for a table: smaller than the most calls of the endpoint that ever waited at once. Calls that wait have different
+    /// ones; after its outcome, a later call may have it.
+    pub fn slot(self) -> usize {
+        // The id is a key of a `SlotMap`: the index in the low half, which counts from 1.
+        (self.0 as u32).wrapping_sub(1) as usize
+    }
+}
+
 /// The name of an endpoint on the network: its node's, and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointName {

@@ -69,7 +69,7 @@ impl Node {
         let id = node.core().add_endpoint(name, tag)?;
         node.core().set_all_handlers(id, false);
         drop(node);
-        Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
+        Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone(), None))
     }
 
     /// How many messages can be on their way at once, of all its connections together: [`Builder::send_frames`](crate::Builder::send_frames),

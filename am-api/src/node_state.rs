@@ -211,6 +211,25 @@ impl Payload for [IoSlice<'_>] {
     }
 }
 
+/// A payload that the program writes into the frame: its length, and a function that says how many bytes it has written.
+pub(crate) struct WrittenBy<F>(pub(crate) usize, pub(crate) F);
+
+impl<F: Fn(&mut [u8]) -> usize> Payload for WrittenBy<F> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.0
+    }
+
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        let written = (self.1)(place);
+        // The peer never gets bytes of an earlier message.
+        if let Some(rest) = place.get_mut(written..) {
+            rest.fill(0);
+        }
+    }
+}
+
 /// Messages with at least this many bytes of words and payload evict each other from the L1 cache. So each is handed to the transport at
 /// once, and its frame is prefetched. A shorter one may be coalesced with others, and waits for the doorbell.
 pub(crate) const LARGE: usize = am_proto::Config::COALESCE_BELOW;

@@ -8,7 +8,7 @@ use am_proto::{Delivery, FlowId, ReturnReason};
 use am_ring::Frame;
 use am_wire::{Class, MAX_WORDS, WORD_BYTES};
 
-use crate::node_state::{NodeWeak, Payload, Shared, borrow_to_drop};
+use crate::node_state::{NodeWeak, Payload, Shared, WrittenBy, borrow_to_drop};
 use crate::{CallId, Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
@@ -126,11 +126,30 @@ impl Token {
     /// # Errors
     /// As [`Token::reply`].
     pub fn answer(self, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+        self.answer_payload(words, payload)
+    }
+
+    #[inline(always)]
+    fn answer_payload<P: Payload + ?Sized>(self, words: &[u64], payload: &P) -> Result<(), ReplyError> {
         let (mut all, count) = ([self.id; MAX_WORDS], words.len());
         let too_many = ReplyError::TooManyWords { count, most: MAX_WORDS - 1 };
         all.get_mut(1..=count).ok_or(too_many)?.copy_from_slice(words);
         let handler = self.handler();
         self.reply_with(handler, &all[..=count], payload)
+    }
+
+    /// As [`answer`](Token::answer), with a payload of `bytes` bytes that `write` writes into the frame that leaves: see
+    /// [`Endpoint::try_request_with`](crate::Endpoint::try_request_with).
+    ///
+    /// # Errors
+    /// As [`Token::reply`].
+    pub fn answer_with(
+        self,
+        words: &[u64],
+        bytes: usize,
+        write: impl Fn(&mut [u8]) -> usize,
+    ) -> Result<(), ReplyError> {
+        self.answer_payload(words, &WrittenBy(bytes, write))
     }
 
     /// The handler that the request named.

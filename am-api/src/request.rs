@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use am_wire::Class;
 
-use crate::node_state::{LARGE, Payload, Shared};
+use crate::node_state::{LARGE, Payload, Shared, WrittenBy};
 use crate::{Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {
@@ -93,6 +93,35 @@ impl<S> Endpoint<S> {
         payload: &(impl Deref<Target: AsRef<[u8]>> + Clone + 'static),
     ) -> Result<(), RequestError> {
         self.request_with::<true, _>(to, handler, words, &Shared(front, payload))
+    }
+
+    /// As [`try_request`](Endpoint::try_request), with a payload of `bytes` bytes that `write` writes into the frame that leaves. It gets all
+    /// of their memory and returns how many bytes it has written; the others are zeros. It does not call the node.
+    ///
+    /// ```
+    /// use am_api::{Connection, Endpoint, HandlerId, RequestError};
+    ///
+    /// /// Numbers, without a list of their bytes.
+    /// fn send(endpoint: &Endpoint<()>, to: Connection, numbers: &[u32]) -> Result<(), RequestError> {
+    ///     endpoint.try_request_with(to, HandlerId(4), &[], 4 * numbers.len(), |place| {
+    ///         place.chunks_exact_mut(4).zip(numbers).for_each(|(to, number)| to.copy_from_slice(&number.to_le_bytes()));
+    ///         place.len()
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Endpoint::try_request`].
+    #[inline]
+    pub fn try_request_with(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        bytes: usize,
+        write: impl Fn(&mut [u8]) -> usize,
+    ) -> Result<(), RequestError> {
+        self.request_with::<true, _>(to, handler, words, &WrittenBy(bytes, write))
     }
 
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.

@@ -56,7 +56,7 @@ impl<S> Endpoint<S> {
             self.unmap(index);
         }
         let connection = self.connect_with_tag(node, endpoint, tag)?;
-        let mut table = self.translations.borrow_mut();
+        let mut table = self.shared.translations.borrow_mut();
         if table.len() <= index {
             table.resize_with(index + 1, || None);
         }
@@ -69,7 +69,7 @@ impl<S> Endpoint<S> {
     /// # Errors
     /// As for [`Endpoint::map`].
     pub fn map_any(&self, node: &str, endpoint: &str, tag: u64) -> Result<usize, MapError> {
-        let table = self.translations.borrow();
+        let table = self.shared.translations.borrow();
         let index = table.iter().position(Option::is_none).unwrap_or(table.len());
         drop(table);
         if index == MAX_TRANSLATIONS {
@@ -80,18 +80,18 @@ impl<S> Endpoint<S> {
 
     /// Close the connection at this index, and free the index. What was not delivered comes back. Returns whether there was one.
     pub fn unmap(&self, index: usize) -> bool {
-        let entry = self.translations.borrow_mut().get_mut(index).and_then(Option::take);
+        let entry = self.shared.translations.borrow_mut().get_mut(index).and_then(Option::take);
         entry.inspect(|entry| self.close(entry.connection)).is_some()
     }
 
     /// The connection at this index.
     pub fn translation(&self, index: usize) -> Option<Connection> {
-        self.translations.borrow().get(index)?.as_ref().map(|entry| entry.connection)
+        self.shared.translations.borrow().get(index)?.as_ref().map(|entry| entry.connection)
     }
 
     /// The first index that is mapped to this endpoint of this node.
     pub fn translation_index(&self, node: &str, endpoint: &str) -> Option<usize> {
         let is_it = |entry: &Translation| entry.node == node && entry.endpoint == endpoint;
-        self.translations.borrow().iter().position(|entry| entry.as_ref().is_some_and(is_it))
+        self.shared.translations.borrow().iter().position(|entry| entry.as_ref().is_some_and(is_it))
     }
 }

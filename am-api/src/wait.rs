@@ -74,7 +74,7 @@ impl<S> Endpoint<S> {
     }
 
     fn due(&self, node: &NodeState, now: Time, with_calls: bool) -> Time {
-        let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
+        let calls = if with_calls { self.shared.calls.borrow().next_check() } else { Time::NEVER };
         node.limit_sleep(now, node.engine.sleep_until().min(calls))
     }
 
@@ -224,7 +224,7 @@ impl<S> Endpoint<S> {
             if !turn.is_idle() {
                 self.idle.busy();
             } else {
-                let calls = if with_calls { self.calls.borrow().next_check() } else { Time::NEVER };
+                let calls = if with_calls { self.shared.calls.borrow().next_check() } else { Time::NEVER };
                 self.rest(until.min(calls));
             }
         }
@@ -294,7 +294,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let mut events = node.pending_events(self.id);
         events.set(Events::WOKEN, std::mem::take(&mut self.is_woken));
-        let calls_due = self.calls.borrow().next_check() <= node.engine.core().now();
+        let calls_due = self.shared.calls.borrow().next_check() <= node.engine.core().now();
         events.set(Events::MESSAGES, calls_due || events.contains(Events::MESSAGES));
         if self.mask.contains(Events::CAN_SEND) && node.take_can_send(self.id) {
             events |= Events::CAN_SEND;

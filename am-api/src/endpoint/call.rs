@@ -101,15 +101,44 @@ impl<S> Endpoint<S> {
         payload: &[u8],
         within: Duration,
     ) -> Result<CallId, RequestError> {
+        self.call_with(to, handler, words, within, |words| self.try_request(to, handler, words, payload))
+    }
+
+    /// As [`try_call`](Endpoint::try_call), with a payload of `bytes` bytes that `write` writes into the frame that leaves: see
+    /// [`try_request_with`](Endpoint::try_request_with).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::try_request`].
+    pub fn try_call_with(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        bytes: usize,
+        write: impl Fn(&mut [u8]) -> usize,
+        within: Duration,
+    ) -> Result<CallId, RequestError> {
+        self.call_with(to, handler, words, within, |words| self.try_request_with(to, handler, words, bytes, &write))
+    }
+
+    #[inline(always)]
+    fn call_with(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        within: Duration,
+        send: impl FnOnce(&[u64]) -> Result<(), RequestError>,
+    ) -> Result<CallId, RequestError> {
         let mut all = [0; MAX_WORDS];
         let (count, most) = (words.len() + 1, MAX_WORDS - 1);
         let too_many = RequestError::TooManyWords { count: words.len(), most };
         all.get_mut(1..count).ok_or(too_many)?.copy_from_slice(words);
         let due = self.node.borrow().clock.now() + within;
-        let mut calls = self.calls.borrow_mut();
+        let mut calls = self.shared.calls.borrow_mut();
         let id = calls.add(Call { flow: to.0, handler }, due);
         all[0] = id.0;
-        self.try_request(to, handler, &all[..count], payload).inspect_err(|_| _ = calls.take(id, |_| true))?;
+        send(&all[..count]).inspect_err(|_| _ = calls.take(id, |_| true))?;
         Ok(id)
     }
 
@@ -121,7 +150,7 @@ impl<S> Endpoint<S> {
         let for_errors = for_answers.clone();
         self.on_reply(handler, move |state, answer| {
             let (id, to, endpoint) = (CallId(answer.word(0)), answer.from(), answer.endpoint());
-            if endpoint.calls.borrow_mut().take(id, |call| call.flow == to.0) {
+            if endpoint.shared.calls.borrow_mut().take(id, |call| call.flow == to.0) {
                 for_answers.borrow_mut()(state, Outcome { id, to, handler, result: Ok(answer), endpoint });
             } else {
                 endpoint.node.borrow_mut().tally.late_answers += 1;
@@ -135,19 +164,19 @@ impl<S> Endpoint<S> {
     /// A connection ended: end the calls on it.
     pub(crate) fn end_calls(&self, on: Connection, reason: ReturnReason) {
         let now = self.node.borrow().engine.core().now();
-        self.calls.borrow_mut().ended(on.0, reason, now);
+        self.shared.calls.borrow_mut().ended(on.0, reason, now);
     }
 
     /// A request of this endpoint returned. If it is a waiting call, remove the call. Returns whether it was one.
     pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> bool {
         let (flow, handler) = (request.from().0, request.handler());
         let is_it = |call: &Call| (call.flow, call.handler) == (flow, handler);
-        self.calls.borrow_mut().take(CallId(request.word(0)), is_it)
+        self.shared.calls.borrow_mut().take(CallId(request.word(0)), is_it)
     }
 
     /// The next call without an answer: its deadline passed, or its connection ended and no more of its messages can arrive.
     pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
-        let (mut calls, mut node) = (self.calls.borrow_mut(), self.node.borrow_mut());
+        let (mut calls, mut node) = (self.shared.calls.borrow_mut(), self.node.borrow_mut());
         let has_message =
             calls.ended.last().is_some_and(|&(flow, _)| node.bulk.message_bytes_on(flow) > 0 || node.bulk.has_news());
         let core = node.core();

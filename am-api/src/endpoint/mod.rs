@@ -3,10 +3,12 @@
 mod call;
 mod handler;
 mod message;
+mod sender;
 mod transfer;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::time::Duration;
 
 use am_engine::{Idle, PollScope};
@@ -19,6 +21,7 @@ pub use call::{CallError, Outcome};
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
+pub use sender::Sender;
 pub use transfer::Transfer;
 
 use crate::group_place::Membership;
@@ -40,7 +43,9 @@ pub struct Endpoint<S> {
     name: Name,
     /// Borrowed while handlers run. They get the endpoint by `&`, so they cannot poll it.
     pub(crate) handlers: RefCell<Handlers<S>>,
-    pub(crate) calls: RefCell<Calls>,
+    pub(crate) shared: Rc<EndpointShared>,
+    /// Whether this is the view of a [`Sender`]. The endpoint outlives it.
+    is_view: bool,
     pub(crate) idle: Idle,
     /// The number of idle turns in a row.
     idle_turns: u32,
@@ -49,6 +54,13 @@ pub struct Endpoint<S> {
     pub(crate) mask: Events,
     /// Whether it has waited for events.
     pub(crate) listens: bool,
+}
+
+/// The parts of an endpoint that its [`Sender`]s use, too.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointShared {
+    pub(crate) calls: RefCell<Calls>,
+    /// 0 until one is set.
     weight: Cell<u8>,
     pub(crate) translations: RefCell<Vec<Option<Translation>>>,
 }
@@ -62,21 +74,26 @@ pub(crate) struct Translation {
 }
 
 impl<S> Endpoint<S> {
-    pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
-        let (handlers, calls) = (RefCell::default(), RefCell::default());
+    /// An endpoint, or a view of the one that has these shared parts.
+    pub(crate) fn new(
+        node: NodeRc,
+        id: EndpointId,
+        name: Name,
+        idle: Idle,
+        view_of: Option<Rc<EndpointShared>>,
+    ) -> Self {
         Endpoint {
             node,
             id,
             name,
-            handlers,
-            calls,
+            handlers: RefCell::default(),
+            is_view: view_of.is_some(),
+            shared: view_of.unwrap_or_default(),
             idle,
             idle_turns: 0,
             is_woken: false,
             mask: Events::default(),
             listens: false,
-            weight: Cell::new(1),
-            translations: RefCell::default(),
         }
     }
 
@@ -172,13 +189,25 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(look);
         let mut handled = 0;
-        if node.has_work() || self.calls.borrow().next_check() <= node.engine.core().now() {
+        if node.has_work() || self.shared.calls.borrow().next_check() <= node.engine.core().now() {
             drop(node);
             handled = self.dispatch(state);
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
         (handled, received + handled + sent > 0)
+    }
+
+    /// The time, by the clock of the node. 0 was before it opened.
+    pub fn time(&self) -> Duration {
+        self.node.borrow().clock.now() - Time::default()
+    }
+
+    /// The [time](Endpoint::time) at which the turn in progress began, or the last one: what arrived was received then or before. It costs
+    /// no reading of the clock.
+    #[inline]
+    pub fn turn_time(&self) -> Duration {
+        self.node.borrow().engine.core().now() - Time::default()
     }
 
     /// Send waiting frames now instead of with the next poll.
@@ -273,7 +302,7 @@ impl<S> Endpoint<S> {
             self.idle.busy();
         } else {
             self.idle_turns = self.idle_turns.wrapping_add(1);
-            let next_check = self.calls.borrow().next_check();
+            let next_check = self.shared.calls.borrow().next_check();
             self.rest(until.min(next_check));
         }
     }
@@ -311,12 +340,12 @@ impl<S> Endpoint<S> {
     /// Set how many messages this endpoint may handle in a visit of its [set](crate::EndpointSet), in units of
     /// [`EndpointSet::VISIT`](crate::EndpointSet::VISIT). It is 1 at first, and 0 means 1. It is valid from the next visit on.
     pub fn set_weight(&self, weight: u8) {
-        self.weight.set(weight.max(1));
+        self.shared.weight.set(weight);
     }
 
     /// The weight that was set last.
     pub fn weight(&self) -> u8 {
-        self.weight.get()
+        self.shared.weight.get().max(1)
     }
 
     /// Use another tag from now on. Connections that peers made with the old tag end with
@@ -329,6 +358,9 @@ impl<S> Endpoint<S> {
 impl<S> Drop for Endpoint<S> {
     /// Close the endpoint, and notify its peers at once.
     fn drop(&mut self) {
+        if self.is_view {
+            return;
+        }
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         let NodeState { bulk, engine, transport, .. } = &mut *node;
         let (lent, dropped) = bulk.forget(engine.core_mut(), &mut ***transport, self.id);

@@ -47,6 +47,7 @@ mod restarted;
 mod returns;
 mod schedule;
 mod segment_key;
+mod senders;
 mod simulated;
 mod sleepers;
 mod slow;
