@@ -40,6 +40,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("support/spmd", &["active-messages", "am-pmix"]),
     ("tools/am-run", &["am-spmd", "am-input"]),
     ("layers/base", &["active-messages", "am-spmd"]),
+    ("layers/rpc/macros", &[]),
     ("layers/", &["active-messages", "am-spmd", "am-base", "am-input"]),
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp", "am-input"]),
@@ -99,6 +100,9 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("tools/am-run", &["active-messages", "am-testing"]),
 ];
 
+/// Where a crate's macros are, below it: macros of this kind are a crate of their own.
+const MACROS: &str = "/macros";
+
 const UNPLACED: &str = "say in support/tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
 const UPWARDS: &str =
     "dependencies point down only: move what is needed below both, or pass it in (see docs/architecture.md)";
@@ -115,14 +119,19 @@ fn check_crate(member: &Crate, crates: &[Crate]) -> Vec<Violation> {
     };
     let nodes =
         NODES_FOR_TESTS.iter().find(|(place, _)| stands_at(&member.path, place)).map_or(&[][..], |(_, nodes)| nodes);
-    let is_layer = |name: &str| crates.iter().any(|other| other.name == name && other.path.starts_with("layers/"));
+    let is_at =
+        |name: &str, place: &dyn Fn(&str) -> bool| crates.iter().any(|other| other.name == name && place(&other.path));
+    // A crate exports its macros, so nobody else needs them.
+    let is_own = |path: &str| path.strip_suffix(MACROS) == Some(&member.path);
+    let is_layer = |path: &str| path.starts_with("layers/") && !path.ends_with(MACROS);
     let may = |name: &str| {
-        allowed.iter().any(|&rule| match rule {
-            "core" => CORE.contains(&name),
-            "backends" => BACKENDS.contains(&name),
-            "layers" => is_layer(name),
-            rule => rule == name,
-        })
+        is_at(name, &is_own)
+            || allowed.iter().any(|&rule| match rule {
+                "core" => CORE.contains(&name),
+                "backends" => BACKENDS.contains(&name),
+                "layers" => is_at(name, &is_layer),
+                rule => rule == name,
+            })
     };
     let may_test = |name: &str| may(name) || name == FOR_TESTS || BACKENDS.contains(&name) || nodes.contains(&name);
     let built = member.needs.iter().filter(|name| !may(name)).map(|name| format!("needs `{name}`"));
@@ -145,7 +154,8 @@ mod tests {
         let member =
             Crate { name, path: path.into(), needs: names(needs), tests_need: names(tests_need), roots: vec![] };
         let layer = Crate { name: "rpc".into(), path: "layers/rpc".into(), ..Crate::default() };
-        check(&Repository { sources: vec![], crates: vec![member, layer] })
+        let macros = Crate { name: "rpc-macros".into(), path: "layers/rpc/macros".into(), ..Crate::default() };
+        check(&Repository { sources: vec![], crates: vec![member, layer, macros] })
     }
 
     #[test]
@@ -155,6 +165,15 @@ mod tests {
         assert_eq!(with("layers/pvm", &["active-messages"], &["am-transport"]), []);
         assert_eq!(with("bindings/rpc", &["rpc", "am-transport", "am-c-runtime"], &["am-netns"]), []);
         assert_eq!(with("bench", &["rpc", "am-afxdp", "am-netns", "active-messages"], &[]), []);
+    }
+
+    #[test]
+    fn a_crate_has_macros_of_its_own() {
+        assert_eq!(with("layers/rpc", &["rpc-macros", "active-messages"], &[]), []);
+        for path in ["layers/pvm", "layers/base", "bindings/rpc", "bench", "check"] {
+            assert_eq!(with(path, &["rpc-macros"], &[]).len(), 1, "{path}");
+        }
+        assert_eq!(with("layers/rpc/macros", &["active-messages", "am-base"], &[]).len(), 2);
     }
 
     #[test]

@@ -1,0 +1,4 @@
+//! Calls, and what their arguments and results are as bytes.
+#![forbid(unsafe_code)]
+
+mod derive;
