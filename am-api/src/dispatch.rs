@@ -318,9 +318,10 @@ impl<S> Handlers<S> {
         let message = Message::new(endpoint, &returned.message, None);
         let (to, handler) = (message.from(), message.handler());
         let returned = Returned { message, reason: returned.reason, fate: returned.fate };
-        if returned.class() == Class::Request && endpoint.take_returned_call(&message) {
+        let is_request = returned.class() == Class::Request;
+        if let Some(due) = is_request.then(|| endpoint.take_returned_call(&message)).flatten() {
             let (id, result) = (CallId(message.word(0)), Err(CallError::Returned(returned)));
-            self.run_outcome(state, Outcome { id, to, handler, result, endpoint });
+            self.run_outcome(state, Outcome { id, to, handler, due, result, endpoint });
         } else if let Some(run) = &mut self.returned {
             run(state, returned);
         }

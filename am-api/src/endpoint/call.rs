@@ -30,6 +30,8 @@ pub struct Outcome<'a, S> {
     pub to: Connection,
     /// The handler that the call named.
     pub handler: HandlerId,
+    /// The [time](Endpoint::time) until which it waited for its answer.
+    pub due: Duration,
     /// The answer, or the reason why there is none.
     pub result: Result<Message<'a, S>, CallError<'a, S>>,
     /// The endpoint: handlers send through it.
@@ -136,7 +138,7 @@ impl<S> Endpoint<S> {
         all.get_mut(1..count).ok_or(too_many)?.copy_from_slice(words);
         let due = self.node.borrow().clock.now() + within;
         let mut calls = self.shared.calls.borrow_mut();
-        let id = calls.add(Call { flow: to.0, handler }, due);
+        let id = calls.add(Call { flow: to.0, handler, due });
         all[0] = id.0;
         send(&all[..count]).inspect_err(|_| _ = calls.take(id, |_| true))?;
         Ok(id)
@@ -150,8 +152,10 @@ impl<S> Endpoint<S> {
         let for_errors = for_answers.clone();
         self.on_reply(handler, move |state, answer| {
             let (id, to, endpoint) = (CallId(answer.word(0)), answer.from(), answer.endpoint());
-            if endpoint.shared.calls.borrow_mut().take(id, |call| call.flow == to.0) {
-                for_answers.borrow_mut()(state, Outcome { id, to, handler, result: Ok(answer), endpoint });
+            let call = endpoint.shared.calls.borrow_mut().take(id, |call| call.flow == to.0);
+            if let Some(Call { due, .. }) = call {
+                let due = due - Time::default();
+                for_answers.borrow_mut()(state, Outcome { id, to, handler, due, result: Ok(answer), endpoint });
             } else {
                 endpoint.node.borrow_mut().tally.late_answers += 1;
             }
@@ -167,11 +171,12 @@ impl<S> Endpoint<S> {
         self.shared.calls.borrow_mut().ended(on.0, reason, now);
     }
 
-    /// A request of this endpoint returned. If it is a waiting call, remove the call. Returns whether it was one.
-    pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> bool {
+    /// A request of this endpoint returned. If it is a waiting call, remove the call. Returns when that was due.
+    pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> Option<Duration> {
         let (flow, handler) = (request.from().0, request.handler());
         let is_it = |call: &Call| (call.flow, call.handler) == (flow, handler);
-        self.shared.calls.borrow_mut().take(CallId(request.word(0)), is_it)
+        let call = self.shared.calls.borrow_mut().take(CallId(request.word(0)), is_it)?;
+        Some(call.due - Time::default())
     }
 
     /// The next call without an answer: its deadline passed, or its connection ended and no more of its messages can arrive.
@@ -196,7 +201,15 @@ impl<S> Endpoint<S> {
                 (id, call, CallError::Ended(reason))
             }
         };
-        Some(Outcome { id, to: Connection(call.flow), handler: call.handler, result: Err(error), endpoint: self })
+        let Call { flow, handler, due } = call;
+        Some(Outcome {
+            id,
+            to: Connection(flow),
+            handler,
+            due: due - Time::default(),
+            result: Err(error),
+            endpoint: self,
+        })
     }
 }
 
@@ -205,6 +218,7 @@ impl<S> Endpoint<S> {
 pub(crate) struct Call {
     flow: FlowId,
     handler: HandlerId,
+    due: Time,
 }
 
 /// The waiting calls of an endpoint. A call allocates only if more calls wait than ever before.
@@ -232,7 +246,8 @@ impl Default for Calls {
 }
 
 impl Calls {
-    fn add(&mut self, call: Call, due: Time) -> CallId {
+    fn add(&mut self, call: Call) -> CallId {
+        let due = call.due;
         let Calls { waiting, due: heap, .. } = self;
         let key = waiting.insert(call);
         if heap.len() > 2 * waiting.len() + MAX_STALE {
@@ -243,10 +258,11 @@ impl Calls {
         CallId(key.data().as_ffi())
     }
 
-    /// Remove this call, if it waits and `is_it` is true for it. Returns whether it was removed.
-    fn take(&mut self, CallId(id): CallId, is_it: impl Fn(&Call) -> bool) -> bool {
+    /// Remove this call, if it waits and `is_it` is true for it.
+    fn take(&mut self, CallId(id): CallId, is_it: impl Fn(&Call) -> bool) -> Option<Call> {
         let key = DefaultKey::from(KeyData::from_ffi(id));
-        self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
+        self.waiting.get(key).filter(|call| is_it(call))?;
+        self.waiting.remove(key)
     }
 
     /// When to check for calls without an answer.

@@ -3,16 +3,18 @@
 //! ```text
 //!   #[derive(Wire)] struct or enum ─▶ shape.rs    its variants and fields (a struct is one variant)
 //!                                       └▶ wire.rs    impl Encode, impl Decode, impl Schema
+//!   #[service] trait ─▶ service.rs    the trait, its client, its server
 //! ```
 //!
-//! Read first: `shape.rs`.
+//! Read first: `service.rs`; then `shape.rs`.
 #![forbid(unsafe_code)]
 
+mod service;
 mod shape;
 mod wire;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
+use syn::{DeriveInput, ItemTrait, parse_macro_input};
 
 /// Writes `Encode`, `Decode` and `Schema` of `am_rpc::codec` for a struct or an enum.
 ///
@@ -25,4 +27,19 @@ use syn::{DeriveInput, parse_macro_input};
 pub fn wire(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     shape::Shape::of(input).map_or_else(|error| error.into_compile_error(), |shape| wire::implement(&shape)).into()
+}
+
+/// Of `trait Store`: `StoreClient`, whose methods begin calls, and `StoreServer`, which runs an implementation of the trait where calls
+/// arrive.
+///
+/// A method takes `&self`, then a `&Context` if it wants to know its caller, then its arguments, and returns a value or a `Result`. It runs
+/// to completion where its call arrives. An `async` method may wait; `#[blocking]` gives a method a thread of a pool.
+#[proc_macro_attribute]
+pub fn service(arguments: TokenStream, input: TokenStream) -> TokenStream {
+    if !arguments.is_empty() {
+        return syn::Error::new(proc_macro2::Span::call_site(), "`#[service]` takes no arguments")
+            .into_compile_error()
+            .into();
+    }
+    service::implement(parse_macro_input!(input as ItemTrait)).unwrap_or_else(syn::Error::into_compile_error).into()
 }

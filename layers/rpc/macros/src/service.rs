@@ -1,0 +1,390 @@
+//! `#[service]`: of a trait, its client and its server.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, Error, FnArg, GenericArgument, Ident, ItemTrait, Lifetime, Pat, PathArguments, Result, ReturnType,
+    TraitItem, TraitItemFn, Type, TypeReference,
+};
+
+/// A method of the trait.
+struct Method {
+    name: Ident,
+    docs: Vec<Attribute>,
+    runs: Runs,
+    /// Whether it gets the context first.
+    has_context: bool,
+    arguments: Vec<(Ident, Type)>,
+    value: Type,
+    /// `None` if it cannot fail.
+    error: Option<Type>,
+    /// Whether the result borrows.
+    borrows: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Runs {
+    Inline,
+    Async,
+    Blocking,
+}
+
+/// Writes the trait, the client and the server.
+pub(crate) fn implement(mut input: ItemTrait) -> Result<TokenStream> {
+    if !input.generics.params.is_empty() {
+        let why = "a service has no generics: its name on the wire would not say which types are meant";
+        return Err(Error::new(input.generics.span(), why));
+    }
+    let mut methods = Vec::new();
+    for item in &mut input.items {
+        match item {
+            TraitItem::Fn(function) => methods.push(Method::of(function)?),
+            other => return Err(Error::new(other.span(), "a service has methods only")),
+        }
+    }
+    let (client, server) = (client(&input, &methods), server(&input, &methods));
+    Ok(quote!(#input #client #server))
+}
+
+impl Method {
+    /// Reads a method, and leaves what the trait keeps of it.
+    fn of(function: &mut TraitItemFn) -> Result<Method> {
+        let is_blocking = take_attribute(&mut function.attrs, "blocking")?;
+        let signature = &mut function.sig;
+        let is_async = signature.asyncness.take().is_some();
+        let runs = match (is_async, is_blocking) {
+            (true, true) => {
+                let why = "a blocking method has a thread of the pool, so it need not be `async`";
+                return Err(Error::new(signature.span(), why));
+            }
+            (true, false) => Runs::Async,
+            (false, true) => Runs::Blocking,
+            (false, false) => Runs::Inline,
+        };
+        if let Some(body) = &function.default {
+            return Err(Error::new(body.span(), "a method has no body here: the implementation of the trait has it"));
+        }
+        if !signature.generics.params.is_empty() {
+            return Err(Error::new(signature.generics.span(), "a method has no generics: its signature is one number"));
+        }
+        let (has_context, arguments) = arguments(signature)?;
+        if has_context && runs == Runs::Blocking {
+            let why = "a blocking method runs on another thread, and the context stays on the node's";
+            return Err(Error::new(signature.span(), why));
+        }
+        let (value, error) = result(&signature.output)?;
+        let borrows = has_borrow(&value) || error.as_ref().is_some_and(has_borrow);
+        if borrows && runs != Runs::Inline {
+            let why = "the result outlives the call's arguments, so it cannot borrow: return an owned value";
+            return Err(Error::new(signature.output.span(), why));
+        }
+        if error.as_ref().is_some_and(has_borrow) {
+            return Err(Error::new(signature.output.span(), "an error cannot borrow: return an owned value"));
+        }
+        let name = signature.ident.clone();
+        if name == "new" || name == "peer" {
+            let why = "the client has a function of this name: call the method something else";
+            return Err(Error::new(name.span(), why));
+        }
+        if runs == Runs::Async {
+            let output = match &signature.output {
+                ReturnType::Default => quote!(()),
+                ReturnType::Type(_, ty) => quote!(#ty),
+            };
+            signature.output = syn::parse_quote!(-> impl ::core::future::Future<Output = #output>);
+        }
+        let docs = function.attrs.iter().filter(|each| each.path().is_ident("doc")).cloned().collect();
+        Ok(Method { name, docs, runs, has_context, arguments, value, error, borrows })
+    }
+
+    fn names(&self) -> impl Iterator<Item = &Ident> {
+        self.arguments.iter().map(|(name, _)| name)
+    }
+
+    fn types(&self) -> impl Iterator<Item = &Type> {
+        self.arguments.iter().map(|(_, ty)| ty)
+    }
+
+    /// The context as an argument, if the method takes it.
+    fn context(&self, context: &TokenStream) -> TokenStream {
+        if self.has_context { quote!(#context,) } else { quote!() }
+    }
+
+    /// The expression as a result of a method.
+    fn wrapped(&self, call: &TokenStream) -> TokenStream {
+        match self.error {
+            Some(_) => call.clone(),
+            None => quote!(::am_rpc::generated::Returned(#call)),
+        }
+    }
+
+    /// The name of the type that stands for a borrowing result.
+    fn view(&self, of: &Ident) -> Ident {
+        let camel: String = self.name.to_string().split('_').map(capital).collect();
+        format_ident!("{of}{camel}Result")
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Whether the attribute is there. It is taken out.
+fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Result<bool> {
+    let before = attributes.len();
+    for attribute in attributes.iter().filter(|each| each.path().is_ident(name)) {
+        attribute.meta.require_path_only()?;
+    }
+    attributes.retain(|each| !each.path().is_ident(name));
+    Ok(attributes.len() < before)
+}
+
+/// Whether the first argument is the context; and the others.
+fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>)> {
+    let mut inputs = signature.inputs.iter();
+    match inputs.next() {
+        Some(FnArg::Receiver(receiver))
+            if receiver.reference.is_some() && receiver.mutability.is_none() && receiver.colon_token.is_none() => {}
+        other => {
+            let why = "a method takes `&self`: several calls may be under way, so state that changes is in a `Cell`, a `RefCell` or a \
+                       `Mutex`";
+            let span = other.map_or(signature.ident.span(), Spanned::span);
+            return Err(Error::new(span, why));
+        }
+    }
+    let (mut has_context, mut arguments) = (false, Vec::new());
+    for (at, input) in inputs.enumerate() {
+        let FnArg::Typed(typed) = input else { continue };
+        if at == 0 && is_context(&typed.ty) {
+            has_context = true;
+            continue;
+        }
+        let Pat::Ident(pattern) = &*typed.pat else {
+            return Err(Error::new(typed.pat.span(), "an argument has a name"));
+        };
+        arguments.push((pattern.ident.clone(), (*typed.ty).clone()));
+    }
+    Ok((has_context, arguments))
+}
+
+fn is_context(ty: &Type) -> bool {
+    let Type::Reference(TypeReference { elem, .. }) = ty else { return false };
+    matches!(&**elem, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
+}
+
+/// The type of the value, and that of the error.
+fn result(output: &ReturnType) -> Result<(Type, Option<Type>)> {
+    let ReturnType::Type(_, ty) = output else { return Ok((syn::parse_quote!(()), None)) };
+    let Type::Path(path) = &**ty else { return Ok(((**ty).clone(), None)) };
+    let Some(last) = path.path.segments.last().filter(|last| last.ident == "Result") else {
+        return Ok(((**ty).clone(), None));
+    };
+    let types: Vec<&Type> = match &last.arguments {
+        PathArguments::AngleBracketed(list) => list
+            .args
+            .iter()
+            .filter_map(|each| if let GenericArgument::Type(ty) = each { Some(ty) } else { None })
+            .collect(),
+        _ => vec![],
+    };
+    match types[..] {
+        [value, error] => Ok((value.clone(), Some(error.clone()))),
+        _ => Err(Error::new(
+            ty.span(),
+            "write both types, `Result<Value, Error>`: they are part of the method's signature",
+        )),
+    }
+}
+
+/// Gives all lifetimes of a type one name.
+struct WithLifetime(Lifetime, bool);
+
+impl VisitMut for WithLifetime {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        (*lifetime, self.1) = (self.0.clone(), true);
+    }
+
+    fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
+        (reference.lifetime, self.1) = (Some(self.0.clone()), true);
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+}
+
+fn with_lifetime(ty: &Type, name: &str) -> Type {
+    let mut ty = ty.clone();
+    WithLifetime(Lifetime::new(name, Span::mixed_site()), false).visit_type_mut(&mut ty);
+    ty
+}
+
+fn has_borrow(ty: &Type) -> bool {
+    let mut visit = WithLifetime(Lifetime::new("'static", Span::mixed_site()), false);
+    visit.visit_type_mut(&mut ty.clone());
+    visit.1
+}
+
+/// What the client knows of the service: a constant.
+fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
+    let service = of.ident.to_string();
+    let all = methods.iter().map(|method| {
+        let name = method.name.to_string();
+        let arguments = method.types().map(|ty| with_lifetime(ty, "'static"));
+        let value = with_lifetime(&method.value, "'static");
+        let error = method.error.iter().map(|ty| with_lifetime(ty, "'static"));
+        let runs = match method.runs {
+            Runs::Inline => quote!(Inline),
+            Runs::Async => quote!(Async),
+            Runs::Blocking => quote!(Blocking),
+        };
+        quote!(::am_rpc::MethodInfo {
+            id: ::am_rpc::MethodId::new(#service, #name, &[
+                <(#(#arguments,)*) as ::am_rpc::Schema>::SCHEMA,
+                <#value as ::am_rpc::Schema>::SCHEMA,
+                #(<#error as ::am_rpc::Schema>::SCHEMA,)*
+            ]),
+            name: #name,
+            runs: ::am_rpc::Runs::#runs,
+        })
+    });
+    quote!(&::am_rpc::ServiceInfo { name: #service, methods: &[#(#all),*] })
+}
+
+fn client(of: &ItemTrait, methods: &[Method]) -> TokenStream {
+    let (vis, name) = (&of.vis, &of.ident);
+    let client = format_ident!("{name}Client");
+    let info = info(of, methods);
+    let doc = format!("Calls [`{name}`] at a peer.");
+    let calls = methods.iter().enumerate().map(|(at, method)| {
+        let Method { name: method_name, docs, value, .. } = method;
+        let (names, types): (Vec<_>, Vec<_>) = (method.names().collect(), method.types().collect());
+        let view = method.view(name);
+        let value = if method.borrows { quote!(::am_rpc::View<#view>) } else { quote!(#value) };
+        let (error, read) = match (&method.error, method.borrows) {
+            (None, false) => (quote!(::core::convert::Infallible), quote!(value)),
+            (None, true) => (quote!(::core::convert::Infallible), quote!(view)),
+            (Some(error), false) => (quote!(#error), quote!(result)),
+            (Some(error), true) => (quote!(#error), quote!(view_result)),
+        };
+        quote! {
+            #(#docs)*
+            pub fn #method_name(&self, #(#names: #types),*) -> ::am_rpc::Call<#value, #error> {
+                self.0.call(Self::SERVICE, #at, &(#(#names,)*), ::am_rpc::generated::Reply::#read)
+            }
+        }
+    });
+    let views = methods.iter().filter(|method| method.borrows).map(|method| {
+        let (view, of) = (method.view(name), with_lifetime(&method.value, "'a"));
+        let doc = format!("What [`{name}::{}`] returns.", method.name);
+        quote! {
+            #[doc = #doc]
+            #[derive(Debug)]
+            #vis enum #view {}
+
+            impl ::am_rpc::generated::Borrowed for #view {
+                type Of<'a> = #of;
+            }
+        }
+    });
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug)]
+        #vis struct #client(::am_rpc::Peer);
+
+        impl #client {
+            /// The service that this client was built with.
+            pub const SERVICE: &'static ::am_rpc::ServiceInfo = #info;
+
+            /// A client that calls this peer.
+            pub fn new(peer: &::am_rpc::Peer) -> Self {
+                Self(::core::clone::Clone::clone(peer))
+            }
+
+            /// The peer that it calls.
+            pub fn peer(&self) -> &::am_rpc::Peer {
+                &self.0
+            }
+
+            #(#calls)*
+        }
+
+        #(#views)*
+    }
+}
+
+fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
+    let (vis, name) = (&of.vis, &of.ident);
+    let (client, server) = (format_ident!("{name}Client"), format_ident!("{name}Server"));
+    let doc = format!("Serves an implementation of [`{name}`].");
+    let threads = methods.iter().any(|method| method.runs == Runs::Blocking);
+    let threads = threads.then(|| quote!(+ ::core::marker::Send + ::core::marker::Sync));
+    let count = methods.len();
+    let arms = methods.iter().enumerate().map(|(at, method)| {
+        let (names, types): (Vec<_>, Vec<_>) = (method.names().collect(), method.types().collect());
+        let method_name = &method.name;
+        let run = match method.runs {
+            Runs::Inline => {
+                let context = method.context(&quote!(context));
+                let call = method.wrapped(&quote!(#name::#method_name(&*self.service, #context #(#names),*)));
+                return quote!(#at => match call.arguments::<(#(#types,)*)>() {
+                    ::core::result::Result::Ok((#(#names,)*)) => call.inline(|context| #call),
+                    ::core::result::Result::Err(_) => call.malformed(),
+                },);
+            }
+            Runs::Async => {
+                let context = method.context(&quote!(&context));
+                let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#names),*).await));
+                quote!(async move {
+                    let _ = &context;
+                    let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                    ::core::result::Result::Ok(#call)
+                })
+            }
+            Runs::Blocking => {
+                let call = method.wrapped(&quote!(#name::#method_name(&*service, #(#names),*)));
+                quote!(::am_rpc::generated::unblock(move || {
+                    let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                    ::core::result::Result::Ok(#call)
+                }))
+            }
+        };
+        quote!(#at => call.run(&self.pools[#at], |arguments, context| {
+            let _ = &context;
+            let service = ::std::sync::Arc::clone(&self.service);
+            #run
+        }),)
+    });
+    quote! {
+        #[doc = #doc]
+        #vis struct #server<T> {
+            service: ::std::sync::Arc<T>,
+            pools: [::am_rpc::generated::TaskPool; #count],
+        }
+
+        impl<T> #server<T> {
+            /// A server of this implementation.
+            pub fn new(service: T) -> Self {
+                Self::shared(::std::sync::Arc::new(service))
+            }
+
+            /// A server of an implementation that the program uses, too.
+            pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+                Self { service, pools: ::core::array::from_fn(|_| ::core::default::Default::default()) }
+            }
+        }
+
+        impl<T: #name #threads + 'static> ::am_rpc::Service for #server<T> {
+            fn info(&self) -> &'static ::am_rpc::ServiceInfo {
+                #client::SERVICE
+            }
+
+            fn handle(&self, method: usize, call: ::am_rpc::generated::Incoming<'_>) {
+                match method {
+                    #(#arms)*
+                    _ => call.malformed(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a method knows of its call.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use am_api::{Connection, EndpointName};
+
+use crate::peer::Peer;
+use crate::runtime::Runtime;
+
+/// A call, as its method sees it: a method that takes a `&Context` first gets it. It is not an argument on the wire.
+#[derive(Clone)]
+pub struct Context {
+    runtime: Rc<Runtime>,
+    caller: Connection,
+    due: Option<Duration>,
+    /// For a method that is `async` or blocking.
+    control: Option<Rc<Control>>,
+}
+
+/// Why a call was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The caller dropped it.
+    ByCaller,
+    /// Its time is over.
+    Deadline,
+    /// The connection to the caller has ended.
+    Disconnected,
+}
+
+/// How a call that became a task is told that nobody waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    cancelled: Cell<Option<Cancelled>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Control {
+    pub(crate) fn cancel(&self, why: Cancelled) {
+        if self.cancelled.get().is_none() {
+            self.cancelled.set(Some(why));
+            let waker = self.waker.borrow_mut().take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.get().is_some()
+    }
+}
+
+impl Context {
+    #[inline]
+    pub(crate) fn new(
+        runtime: &Rc<Runtime>,
+        caller: Connection,
+        due: Option<Duration>,
+        control: Option<Rc<Control>>,
+    ) -> Context {
+        Context { runtime: runtime.clone(), caller, due, control }
+    }
+
+    /// The connection that the call came on.
+    pub fn connection(&self) -> Connection {
+        self.caller
+    }
+
+    /// The name of the caller: its node and its endpoint. `None` once the connection is closed.
+    pub fn caller(&self) -> Option<EndpointName> {
+        self.runtime.sender.peer(self.caller)
+    }
+
+    /// The caller as a peer: for calls in the other direction, on the same connection.
+    pub fn peer(&self) -> Peer {
+        Peer::new(self.runtime.clone(), self.runtime.peer_of(self.caller))
+    }
+
+    /// How much time is left. Calls that the method makes while it runs have no more than that by themselves. `None` without a deadline.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.due.map(|due| due.saturating_sub(self.runtime.sender.time()))
+    }
+
+    /// Whether nobody waits for the result any more. A method that has not returned to the node since it began cannot know.
+    pub fn is_cancelled(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.is_cancelled())
+    }
+
+    /// Waits until nobody waits for the result any more. The method decides what to do about it: it is never stopped in the middle.
+    pub async fn cancelled(&self) -> Cancelled {
+        poll_fn(|context| {
+            let Some(control) = &self.control else { return Poll::Pending };
+            match control.cancelled.get() {
+                Some(why) => Poll::Ready(why),
+                None => {
+                    *control.waker.borrow_mut() = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("caller", &self.caller()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,271 @@
+//! A call that has arrived, for the dispatch that [`service`](crate::service) generates.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as PollContext, Poll, Waker};
+use std::time::Duration;
+
+use am_api::{CallId, Connection, Message, Token};
+
+use crate::bytes::Bytes;
+use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes};
+use crate::context::{Cancelled, Context};
+use crate::outbox::Parcel;
+use crate::runtime::Runtime;
+use crate::status::{RESULT, Status};
+use crate::tasks::{MAX_TASKS, Place, TaskPool};
+
+/// Up to here every peer accepts a result.
+const ALWAYS_ACCEPTED: usize = 64;
+
+/// A call that has arrived. It is answered once.
+#[must_use = "a call is answered once"]
+pub struct Incoming<'a> {
+    runtime: &'a Rc<Runtime>,
+    message: Message<'a, ()>,
+    token: Token,
+    due: Option<Duration>,
+}
+
+/// What a method returned: `Result<V, E>`, or [`Returned`] for a method without an error.
+pub trait MethodResult {
+    /// Whether it is a value.
+    fn is_value(&self) -> bool;
+    /// The bytes of the value or of the error.
+    fn size(&self) -> usize;
+    /// Write them.
+    fn encode(&self, to: &mut Writer<'_>);
+}
+
+/// What a method without an error returned.
+#[derive(Debug)]
+pub struct Returned<V>(pub V);
+
+impl<V: Encode> MethodResult for Returned<V> {
+    #[inline]
+    fn is_value(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    #[inline]
+    fn encode(&self, to: &mut Writer<'_>) {
+        self.0.encode(to);
+    }
+}
+
+impl<V: Encode, E: Encode> MethodResult for Result<V, E> {
+    #[inline]
+    fn is_value(&self) -> bool {
+        self.is_ok()
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        match self {
+            Ok(value) => value.size(),
+            Err(error) => error.size(),
+        }
+    }
+
+    #[inline]
+    fn encode(&self, to: &mut Writer<'_>) {
+        match self {
+            Ok(value) => value.encode(to),
+            Err(error) => error.encode(to),
+        }
+    }
+}
+
+/// Write a result into its place. Returns how many bytes count: none of one that its codec could not write.
+fn write(result: &impl MethodResult, place: &mut [u8]) -> usize {
+    let length = place.len();
+    let mut writer = Writer::new(place);
+    result.encode(&mut writer);
+    if writer.finish().is_ok() { length } else { 0 }
+}
+
+/// The arguments of a call, after its message was handled.
+#[derive(Debug)]
+pub struct Arguments(Bytes);
+
+impl Arguments {
+    /// The arguments, borrowed from here.
+    ///
+    /// # Errors
+    /// The bytes are no arguments of this method.
+    pub fn decode<'a, A: Decode<'a>>(&'a self) -> Result<A, DecodeError> {
+        from_bytes(&self.0)
+    }
+}
+
+impl<'a> Incoming<'a> {
+    #[inline]
+    pub(crate) fn new(
+        runtime: &'a Rc<Runtime>,
+        message: Message<'a, ()>,
+        token: Token,
+        due: Option<Duration>,
+    ) -> Incoming<'a> {
+        Incoming { runtime, message, token, due }
+    }
+
+    /// The arguments, borrowed from the frame.
+    ///
+    /// # Errors
+    /// The bytes are no arguments of this method.
+    #[inline]
+    pub fn arguments<A: Decode<'a>>(&self) -> Result<A, DecodeError> {
+        from_bytes(self.message.payload())
+    }
+
+    /// The arguments made no sense.
+    #[cold]
+    pub fn malformed(self) {
+        self.end(Status::Malformed);
+    }
+
+    /// Run a method to completion.
+    #[inline]
+    pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
+        let Incoming { runtime, message, due, .. } = &self;
+        let context = Context::new(runtime, message.from(), *due, None);
+        runtime.due.set(*due);
+        let result = catch_unwind(AssertUnwindSafe(|| run(&context)));
+        runtime.due.set(None);
+        match result {
+            Ok(result) => self.answer(&result),
+            Err(_) => self.end(Status::Panicked),
+        }
+    }
+
+    /// Run a method that may wait: poll it once. If it is not ready, it becomes a task, and its caller gets the result later.
+    pub fn run<F, R>(self, pool: &TaskPool, make: impl FnOnce(Arguments, Context) -> F)
+    where
+        F: Future<Output = Result<R, DecodeError>> + 'static,
+        R: MethodResult + 'static,
+    {
+        let (runtime, from) = (self.runtime, self.message.from());
+        if runtime.tasks.len() >= MAX_TASKS && !runtime.tasks.has_room(from) {
+            return self.end(Status::Busy);
+        }
+        let in_frame = runtime.sender.frame_payload(from, self.message.words().len()).unwrap_or(0);
+        let mut place = pool.take::<F>();
+        let context = Context::new(runtime, from, self.due, Some(place.control.clone()));
+        place.put(make(Arguments(Bytes::keep_long(&self.message, in_frame)), context));
+        // A task is polled again by its executor, so this poll need not wake it.
+        match poll_guarded(runtime, &mut place, self.due, &mut PollContext::from_waker(Waker::noop())) {
+            Poll::Ready(result) => {
+                match &result {
+                    Ok(Ok(result)) => self.answer(result),
+                    Ok(Err(_)) => self.end(Status::Malformed),
+                    Err(Panicked) => self.end(Status::Panicked),
+                }
+                pool.give_back(place);
+            }
+            Poll::Pending => self.becomes_task(place),
+        }
+    }
+
+    fn becomes_task<F, R>(self, place: Box<Place<F>>)
+    where
+        F: Future<Output = Result<R, DecodeError>> + 'static,
+        R: MethodResult + 'static,
+    {
+        let Incoming { runtime, message, token, due } = self;
+        let key = (message.from(), token.call_id());
+        runtime.tasks.add(key, place.control.clone(), due);
+        if token.answer(&[Status::Running as u64], b"").is_err() {
+            place.control.cancel(Cancelled::Disconnected);
+        }
+        runtime.tasks.spawn(Box::pin(CallTask { runtime: runtime.clone(), place, key, due }));
+    }
+
+    /// Answer with this result, written into the frame that leaves.
+    #[inline]
+    fn answer(self, result: &impl MethodResult) {
+        let bytes = result.size();
+        if bytes > ALWAYS_ACCEPTED && bytes > self.token.max_payload() {
+            return self.end(Status::TooLong);
+        }
+        let status = if result.is_value() { Status::Value } else { Status::Error };
+        // A caller that is gone needs no answer.
+        _ = self.token.answer_with(&[status as u64], bytes, |place| write(result, place));
+    }
+
+    #[cold]
+    fn end(self, status: Status) {
+        _ = self.token.answer(&[status as u64], b"");
+    }
+}
+
+struct Panicked;
+
+fn poll_guarded<F: Future>(
+    runtime: &Runtime,
+    place: &mut Place<F>,
+    due: Option<Duration>,
+    context: &mut PollContext<'_>,
+) -> Poll<Result<F::Output, Panicked>> {
+    runtime.due.set(due);
+    let polled = catch_unwind(AssertUnwindSafe(|| place.poll(context)));
+    runtime.due.set(None);
+    match polled {
+        Ok(polled) => polled.map(Ok),
+        Err(_) => Poll::Ready(Err(Panicked)),
+    }
+}
+
+/// A call that was not ready at once.
+struct CallTask<F> {
+    runtime: Rc<Runtime>,
+    place: Box<Place<F>>,
+    key: (Connection, CallId),
+    due: Option<Duration>,
+}
+
+impl<F, R> Future for CallTask<F>
+where
+    F: Future<Output = Result<R, DecodeError>>,
+    R: MethodResult,
+{
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<()> {
+        let CallTask { runtime, place, key, due } = self.get_mut();
+        let Poll::Ready(result) = poll_guarded(runtime, place, *due, context) else { return Poll::Pending };
+        let to = key.0;
+        let (status, payload) = match &result {
+            Ok(Ok(result)) => {
+                let bytes = result.size();
+                if bytes > runtime.sender.max_payload(to).unwrap_or(0).max(ALWAYS_ACCEPTED) {
+                    (Status::TooLong, vec![])
+                } else {
+                    let mut payload = vec![0; bytes];
+                    let length = write(result, &mut payload);
+                    payload.truncate(length);
+                    (if result.is_value() { Status::Value } else { Status::Error }, payload)
+                }
+            }
+            Ok(Err(_)) => (Status::Malformed, vec![]),
+            Err(Panicked) => (Status::Panicked, vec![]),
+        };
+        runtime.tasks.remove(*key);
+        if !place.control.is_cancelled() {
+            let words = [key.1.0, status as u64];
+            runtime.outbox.send(&runtime.sender, to, Parcel { handler: RESULT, words, payload });
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<F> Drop for CallTask<F> {
+    fn drop(&mut self) {
+        self.runtime.tasks.remove(self.key);
+    }
+}

@@ -1,0 +1,218 @@
+//! The other side of calls.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as PollContext, Poll};
+use std::time::Duration;
+
+use crate::bytes::Bytes;
+use crate::calls::{CallKey, Called, Ending};
+use crate::codec::{Decode, DecodeError, Encode, from_bytes};
+use crate::error::CallError;
+use crate::method::ServiceInfo;
+use crate::peers::PeerKey;
+use crate::runtime::Runtime;
+use crate::status::Status;
+
+/// The time that a call has, unless [`Peer::within`] says another.
+pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
+
+/// A node whose services are called. It is connected when it is called first, and again when it is called after its connection has ended.
+/// It stays on the node's thread, and is cheap to clone. Clients of services are made of it.
+#[derive(Clone)]
+pub struct Peer {
+    runtime: Rc<Runtime>,
+    key: PeerKey,
+    within: Duration,
+}
+
+impl Peer {
+    pub(crate) fn new(runtime: Rc<Runtime>, key: PeerKey) -> Peer {
+        Peer { runtime, key, within: DEFAULT_TIME }
+    }
+
+    /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline). It includes the time of
+    /// the set-up and the wait for room. A call that a method makes has no more than what is left of that method's own.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> Peer {
+        Peer { within: time, ..self.clone() }
+    }
+
+    /// Call a method: for the client that [`service`](crate::service) generates.
+    #[inline]
+    #[doc(hidden)]
+    pub fn call<V, E>(
+        &self,
+        service: &'static ServiceInfo,
+        method: usize,
+        arguments: &impl Encode,
+        read: ReadResult<V, E>,
+    ) -> Call<V, E> {
+        let called = Called { service, method: &service.methods[method] };
+        let state = match self.runtime.call(self.key, called, arguments, self.within) {
+            Ok(key) => CallState::Begun(key),
+            Err(error) => CallState::Failed(error),
+        };
+        Call { runtime: self.runtime.clone(), state, read }
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("within", &self.within).finish_non_exhaustive()
+    }
+}
+
+/// How the bytes of an answer become the outcome of a call.
+#[doc(hidden)]
+pub type ReadResult<V, E> = fn(Reply) -> Result<V, CallError<E>>;
+
+/// The answer to a call, before it is read.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Reply {
+    called: Called,
+    ending: Ending,
+}
+
+impl Reply {
+    /// Of a method without an error.
+    ///
+    /// # Errors
+    /// The outcome is no value.
+    #[doc(hidden)]
+    pub fn value<V: for<'a> Decode<'a>>(self) -> Result<V, CallError<Infallible>> {
+        match self.ending {
+            Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
+            ending => Err(ending.to_error(self.called)),
+        }
+    }
+
+    /// Of a method that returns a `Result`.
+    ///
+    /// # Errors
+    /// The outcome is no value.
+    #[doc(hidden)]
+    pub fn result<V, E>(self) -> Result<V, CallError<E>>
+    where
+        V: for<'a> Decode<'a>,
+        E: for<'a> Decode<'a>,
+    {
+        match self.ending {
+            Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
+            Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
+            ending => Err(ending.to_error(self.called)),
+        }
+    }
+
+    /// Of a method without an error that returns references.
+    ///
+    /// # Errors
+    /// The outcome is no value.
+    #[doc(hidden)]
+    pub fn view<B: Borrowed>(self) -> Result<View<B>, CallError<Infallible>> {
+        match self.ending {
+            Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
+            ending => Err(ending.to_error(self.called)),
+        }
+    }
+
+    /// Of a method that returns a `Result` of references.
+    ///
+    /// # Errors
+    /// The outcome is no value.
+    #[doc(hidden)]
+    pub fn view_result<B: Borrowed, E: for<'a> Decode<'a>>(self) -> Result<View<B>, CallError<E>> {
+        match self.ending {
+            Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
+            Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
+            ending => Err(ending.to_error(self.called)),
+        }
+    }
+}
+
+fn read_error<E: for<'a> Decode<'a>>(bytes: &[u8]) -> CallError<E> {
+    match from_bytes(bytes) {
+        Ok(error) => CallError::Service(error),
+        Err(error) => CallError::MalformedResult(error),
+    }
+}
+
+/// The result of a method that returns references, for every lifetime: [`service`](crate::service) makes one for each.
+pub trait Borrowed {
+    /// The result that borrows from this long.
+    type Of<'a>: Decode<'a>;
+}
+
+/// A result that borrows from the frame in which it arrived. The server has one credit less until it is dropped.
+#[derive(Debug)]
+pub struct View<B> {
+    bytes: Bytes,
+    of: PhantomData<fn() -> B>,
+}
+
+impl<B: Borrowed> View<B> {
+    fn new(bytes: Bytes) -> Result<View<B>, DecodeError> {
+        from_bytes::<B::Of<'_>>(&bytes)?;
+        Ok(View { bytes, of: PhantomData })
+    }
+
+    /// The result.
+    pub fn get(&self) -> B::Of<'_> {
+        from_bytes(&self.bytes).expect("it was read when it arrived")
+    }
+}
+
+/// A call: the future of its outcome. It was begun already, and any executor on the node's thread can poll it. Dropping it cancels
+/// the call: the server is told, and a method that is `async` may see it.
+#[must_use = "the outcome of a call is in its future; dropping it cancels the call"]
+pub struct Call<V, E = Infallible> {
+    runtime: Rc<Runtime>,
+    state: CallState,
+    read: ReadResult<V, E>,
+}
+
+enum CallState {
+    Begun(CallKey),
+    Failed(CallError<Infallible>),
+    Over,
+}
+
+impl<V, E> Future for Call<V, E> {
+    type Output = Result<V, CallError<E>>;
+
+    /// # Panics
+    /// If it has returned its outcome before.
+    fn poll(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<Self::Output> {
+        let CallState::Begun(key) = self.state else {
+            return match std::mem::replace(&mut self.state, CallState::Over) {
+                CallState::Failed(error) => Poll::Ready(Err(error.map_service(|never| match never {}))),
+                _ => panic!("a call was polled after its outcome"),
+            };
+        };
+        match self.runtime.poll_call(key, context.waker()) {
+            Some((called, ending)) => {
+                self.state = CallState::Over;
+                Poll::Ready((self.read)(Reply { called, ending }))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<V, E> Drop for Call<V, E> {
+    fn drop(&mut self) {
+        if let CallState::Begun(key) = self.state {
+            self.runtime.drop_call(key);
+        }
+    }
+}
+
+impl<V, E> fmt::Debug for Call<V, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! The peers of this side: connections by name, made when they are needed, and connections that peers have made.
+
+use std::collections::{HashMap, VecDeque};
+
+use am_api::Connection;
+use am_base::Link;
+use slotmap::{SlotMap, new_key_type};
+
+use crate::calls::CallKey;
+
+new_key_type! {
+    /// A peer.
+    pub(crate) struct PeerKey;
+}
+
+/// A peer, and the calls that wait for room or for a connection.
+#[derive(Debug)]
+pub(crate) struct PeerState {
+    pub(crate) link: Link,
+    pub(crate) queue: VecDeque<CallKey>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    all: SlotMap<PeerKey, PeerState>,
+    by_connection: HashMap<Connection, PeerKey>,
+    /// How many calls wait, of all peers.
+    pub(crate) queued: usize,
+}
+
+impl Peers {
+    /// A peer of this name, which is connected when it is called.
+    pub(crate) fn add(&mut self, link: Link) -> PeerKey {
+        self.all.insert(PeerState { link, queue: VecDeque::new() })
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, key: PeerKey) -> Option<&mut PeerState> {
+        self.all.get_mut(key)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<PeerKey> {
+        self.all.keys().collect()
+    }
+
+    /// The peer's connection is this one from now on.
+    pub(crate) fn connected(&mut self, key: PeerKey, connection: Connection) {
+        self.by_connection.insert(connection, key);
+    }
+
+    /// The peer behind this connection. One that connected to this side gets an entry.
+    pub(crate) fn of(&mut self, connection: Connection) -> PeerKey {
+        *self.by_connection.entry(connection).or_insert_with(|| {
+            let mut link = Link::default();
+            link.adopt(connection);
+            self.all.insert(PeerState { link, queue: VecDeque::new() })
+        })
+    }
+
+    /// A connection has ended: returns the calls that waited for room on it. A peer without a name is forgotten.
+    pub(crate) fn ended(&mut self, connection: Connection, now: std::time::Instant) -> VecDeque<CallKey> {
+        let Some(key) = self.by_connection.remove(&connection) else { return VecDeque::new() };
+        let Some(peer) = self.all.get_mut(key) else { return VecDeque::new() };
+        let queue = std::mem::take(&mut peer.queue);
+        self.queued -= queue.len();
+        if peer.link.node().is_some() {
+            peer.link.end(now);
+        } else {
+            self.all.remove(key);
+        }
+        queue
+    }
+}

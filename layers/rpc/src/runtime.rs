@@ -1,0 +1,436 @@
+//! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use am_api::{
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, NotOpen, Outcome, Request, Sender,
+};
+
+use crate::bytes::Bytes;
+use crate::calls::{CallKey, Called, Calls, Ending, Phase};
+use crate::codec::{Encode, Writer, to_vec};
+use crate::error::{CallError, NotSent, ServeError};
+use crate::incoming::Incoming;
+use crate::method::MethodId;
+use crate::outbox::{Outbox, Parcel};
+use crate::peers::{PeerKey, Peers};
+use crate::service::Service;
+use crate::status::{CALL, CANCEL, NO_DEADLINE, RESULT, Status};
+use crate::tasks::Tasks;
+
+/// The most calls of this side without an outcome, or with one that was not fetched.
+pub const MAX_CALLS: usize = 1 << 16;
+
+/// The longest time that a call may have.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Where the call of a method goes.
+#[derive(Clone, Copy)]
+struct Route {
+    service: usize,
+    method: usize,
+    signature: u32,
+}
+
+pub(crate) struct Runtime {
+    pub(crate) sender: Sender,
+    services: RefCell<Vec<Rc<dyn Service>>>,
+    routes: RefCell<HashMap<u32, Route>>,
+    calls: RefCell<Calls>,
+    peers: RefCell<Peers>,
+    pub(crate) outbox: Outbox,
+    pub(crate) tasks: Tasks,
+    /// Until when the call in progress has to be answered: calls that it makes have no more time.
+    pub(crate) due: Cell<Option<Duration>>,
+    pub(crate) is_shut_down: Cell<bool>,
+    /// Connections that have ended and are not closed yet.
+    ended: RefCell<Vec<Connection>>,
+}
+
+impl Runtime {
+    pub(crate) fn new(endpoint: &mut Endpoint<()>, tasks: Tasks) -> Rc<Runtime> {
+        let runtime = Rc::new(Runtime {
+            sender: endpoint.sender(),
+            services: RefCell::default(),
+            routes: RefCell::default(),
+            calls: RefCell::default(),
+            peers: RefCell::default(),
+            outbox: Outbox::default(),
+            tasks,
+            due: Cell::new(None),
+            is_shut_down: Cell::new(false),
+            ended: RefCell::default(),
+        });
+        let with = |run: fn(&Rc<Runtime>, Request<'_, ()>)| {
+            let runtime = runtime.clone();
+            move |(): &mut (), request: Request<'_, ()>| run(&runtime, request)
+        };
+        endpoint.on_request(CALL, with(Runtime::on_call));
+        endpoint.on_request(RESULT, with(|runtime, request| runtime.on_result(&request.message)));
+        endpoint.on_request(
+            CANCEL,
+            with(|runtime, Request { message, .. }| {
+                runtime.tasks.cancel((message.from(), CallId(message.word(0))));
+            }),
+        );
+        let of_outcomes = runtime.clone();
+        endpoint.on_outcome(CALL, move |(), outcome| of_outcomes.on_outcome(outcome));
+        let of_connections = runtime.clone();
+        endpoint.on_connection(move |(), event| of_connections.on_connection(&event));
+        runtime
+    }
+
+    pub(crate) fn serve(&self, service: Rc<dyn Service>) -> Result<(), ServeError> {
+        let info = service.info();
+        let mut routes = self.routes.borrow_mut();
+        if let Some(taken) = info.methods.iter().find(|method| routes.contains_key(&method.id.name)) {
+            return Err(ServeError::Taken(info.name, taken.name));
+        }
+        let mut services = self.services.borrow_mut();
+        for (index, method) in info.methods.iter().enumerate() {
+            let route = Route { service: services.len(), method: index, signature: method.id.signature };
+            routes.insert(method.id.name, route);
+        }
+        services.push(service);
+        Ok(())
+    }
+
+    // ---- calls that arrive
+
+    fn on_call(self: &Rc<Runtime>, request: Request<'_, ()>) {
+        let Request { message, token } = request;
+        let (method, allowance) = (MethodId::of_word(message.word(1)), message.word(2));
+        let route = self.routes.borrow().get(&method.name).copied();
+        let status = match route {
+            _ if self.is_shut_down.get() => Status::ShuttingDown,
+            None => Status::UnknownMethod,
+            Some(route) if route.signature != method.signature => Status::Mismatch,
+            Some(Route { service, method, .. }) => {
+                // It has waited since it was received, in this turn or before.
+                let due = (allowance != NO_DEADLINE)
+                    .then(|| self.sender.turn_time().saturating_add(Duration::from_nanos(allowance)));
+                if due.is_some_and(|due| due <= self.sender.time()) {
+                    Status::Late
+                } else {
+                    let service = self.services.borrow()[service].clone();
+                    return service.handle(method, Incoming::new(self, message, token, due));
+                }
+            }
+        };
+        let methods = if matches!(status, Status::UnknownMethod | Status::Mismatch) { self.methods() } else { vec![] };
+        // A peer that is gone needs no answer.
+        _ = token.answer(&[status as u64], &methods);
+    }
+
+    /// The methods that are served, as a client reads them to say what it has in common.
+    fn methods(&self) -> Vec<u8> {
+        let services = self.services.borrow();
+        let all = services.iter().flat_map(|service| service.info().methods);
+        all.flat_map(|method| method.id.to_word().to_be_bytes()).collect()
+    }
+
+    /// The peer behind a connection.
+    pub(crate) fn peer_of(&self, connection: Connection) -> PeerKey {
+        self.peers.borrow_mut().of(connection)
+    }
+
+    // ---- calls of this side
+
+    pub(crate) fn add_peer(&self, link: am_base::Link) -> PeerKey {
+        self.peers.borrow_mut().add(link)
+    }
+
+    /// Send a call, or let it wait for room. `within`: the time that it has, unless the call in progress has less.
+    #[inline]
+    pub(crate) fn call(
+        &self,
+        peer: PeerKey,
+        called: Called,
+        arguments: &impl Encode,
+        within: Duration,
+    ) -> Result<CallKey, CallError<Infallible>> {
+        let mut within = within.min(LONGEST);
+        if let Some(due) = self.due.get() {
+            within = within.min(due.saturating_sub(self.sender.time()));
+        }
+        let mut calls = self.calls.borrow_mut();
+        if calls.len() >= MAX_CALLS {
+            return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
+        }
+        let mut peers = self.peers.borrow_mut();
+        let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
+        if let Some(to) = state.link.connection().filter(|_| state.queue.is_empty()) {
+            let words = [called.method.id.to_word(), within.as_nanos() as u64];
+            let failed = Cell::new(None);
+            let write = |place: &mut [u8]| {
+                let length = place.len();
+                let mut writer = Writer::new(place);
+                arguments.encode(&mut writer);
+                failed.set(writer.finish().err());
+                length
+            };
+            match self.sender.try_call_with(to, CALL, &words, arguments.size(), write, within) {
+                Ok(id) => {
+                    if let Some(error) = failed.take() {
+                        return Err(CallError::Unencodable(error));
+                    }
+                    let key = calls.add(called, Phase::Sent(to, id));
+                    calls.sent(key, id);
+                    return Ok(key);
+                }
+                Err(error) if error.is_temporary() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let due = self.sender.time() + within;
+        let arguments = to_vec(arguments).map_err(CallError::Unencodable)?;
+        let key = calls.add(called, Phase::Queued { arguments, due });
+        state.queue.push_back(key);
+        peers.queued += 1;
+        Ok(key)
+    }
+
+    /// Send calls that wait, as far as there is room.
+    fn flush_queues(&self) {
+        let mut wakers = vec![];
+        let now = self.sender.time();
+        let mut peers = self.peers.borrow_mut();
+        for key in peers.keys() {
+            let Some(peer) = peers.get(key).filter(|peer| !peer.queue.is_empty()) else { continue };
+            let before = peer.link.connection();
+            let to = match peer.link.connect(&*self.sender, Instant::now()) {
+                Ok(Some(to)) => to,
+                Ok(None) => continue,
+                Err(error) => {
+                    self.fail_queue(std::mem::take(&mut peer.queue), &mut wakers, || not_connected(&error));
+                    continue;
+                }
+            };
+            let done = self.flush_queue(&mut peer.queue, to, now, &mut wakers);
+            peers.queued -= done;
+            if before.is_none() {
+                peers.connected(key, to);
+            }
+        }
+        drop(peers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Send the calls of one peer. Returns how many do not wait any more.
+    fn flush_queue(
+        &self,
+        queue: &mut VecDeque<CallKey>,
+        to: Connection,
+        now: Duration,
+        wakers: &mut Vec<Waker>,
+    ) -> usize {
+        let before = queue.len();
+        let mut calls = self.calls.borrow_mut();
+        // Those that were dropped, and those whose time is over.
+        queue.retain(|&key| match calls.get(key) {
+            Some(call) => match call.phase {
+                Phase::Queued { due, .. } if due <= now => {
+                    wakers.extend(calls.end(key, || Ending::NoAnswer(CallError::Late)));
+                    false
+                }
+                _ => true,
+            },
+            None => false,
+        });
+        while let Some(&key) = queue.front() {
+            let Some(call) = calls.get(key) else { break };
+            let Phase::Queued { arguments, due } = &call.phase else { break };
+            let within = due.saturating_sub(now);
+            let words = [call.called.method.id.to_word(), within.as_nanos() as u64];
+            match self.sender.try_call(to, CALL, &words, arguments, within) {
+                Ok(id) => {
+                    call.phase = Phase::Sent(to, id);
+                    calls.sent(key, id);
+                }
+                Err(error) if error.is_temporary() => break,
+                Err(error) => wakers.extend(calls.end(key, || Ending::NoAnswer(error.into()))),
+            }
+            queue.pop_front();
+        }
+        before - queue.len()
+    }
+
+    fn fail_queue(&self, queue: VecDeque<CallKey>, wakers: &mut Vec<Waker>, error: impl Fn() -> CallError<Infallible>) {
+        let mut calls = self.calls.borrow_mut();
+        wakers.extend(queue.into_iter().filter_map(|key| calls.end(key, || Ending::NoAnswer(error()))));
+    }
+
+    /// The outcome of this call, if it has one; otherwise this waker is woken then.
+    #[inline]
+    pub(crate) fn poll_call(&self, key: CallKey, waker: &Waker) -> Option<(Called, Ending)> {
+        let mut calls = self.calls.borrow_mut();
+        let waiting = calls.get(key)?;
+        if let Phase::Done(_) = waiting.phase {
+            let waiting = calls.remove(key)?;
+            let Phase::Done(ending) = waiting.phase else { return None };
+            return Some((waiting.called, ending));
+        }
+        match &mut waiting.waker {
+            Some(old) => old.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        None
+    }
+
+    /// Nobody waits for this call any more: forget it, and tell the server.
+    pub(crate) fn drop_call(&self, key: CallKey) {
+        let Some(waiting) = self.calls.borrow_mut().remove(key) else { return };
+        if let Phase::Sent(to, id) | Phase::Running(to, id) = waiting.phase {
+            self.calls.borrow_mut().take_running((to, id));
+            self.cancel(to, id);
+        }
+    }
+
+    fn cancel(&self, to: Connection, id: CallId) {
+        self.outbox.send(&self.sender, to, Parcel { handler: CANCEL, words: [id.0, 0], payload: vec![] });
+    }
+
+    fn on_outcome(&self, outcome: Outcome<'_, ()>) {
+        let Outcome { id, to, due, result, .. } = outcome;
+        let mut calls = self.calls.borrow_mut();
+        let key = calls.key_of(id);
+        let error = match result {
+            Ok(answer) => match Status::of_word(answer.word(1)) {
+                Some(Status::Running) => return calls.runs(key, (to, id), due),
+                Some(status) => {
+                    let waker = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
+                    drop(calls);
+                    return waker.into_iter().for_each(Waker::wake);
+                }
+                None => CallError::Malformed,
+            },
+            Err(am_api::CallError::Returned(back)) if back.fate == Fate::NotDelivered => CallError::Dead(back.reason),
+            Err(am_api::CallError::Returned(back)) => CallError::Unknown(back.reason),
+            Err(am_api::CallError::Ended(reason)) => CallError::Unknown(reason),
+            Err(am_api::CallError::TimedOut) => CallError::Deadline,
+        };
+        let is_late = error == CallError::Deadline;
+        let waker = calls.end(key, || Ending::NoAnswer(error));
+        drop(calls);
+        if is_late {
+            self.cancel(to, id);
+        }
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn on_result(&self, message: &Message<'_, ()>) {
+        let mut calls = self.calls.borrow_mut();
+        let status = Status::of_word(message.word(1)).unwrap_or(Status::Malformed);
+        let of = (message.from(), CallId(message.word(0)));
+        // Replies and requests have an order each, so a result may come before the answer that the call runs.
+        let key = calls.take_running(of).or_else(|| calls.take_sent(of)).unwrap_or_default();
+        let waker = calls.end(key, || Ending::Answer(status, Bytes::keep(message)));
+        drop(calls);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn on_connection(&self, event: &ConnectionEvent<'_, ()>) {
+        let why = match event.change {
+            ConnectionChange::Ended(reason) => NotOpen::Dead(reason),
+            ConnectionChange::Failed(why) => why,
+            ConnectionChange::Opened | ConnectionChange::Accepted => return,
+        };
+        let connection = event.connection;
+        self.tasks.cancel_all(connection);
+        let mut wakers = vec![];
+        let queue = self.peers.borrow_mut().ended(connection, Instant::now());
+        self.fail_queue(queue, &mut wakers, || why.into());
+        let mut calls = self.calls.borrow_mut();
+        if let NotOpen::Dead(reason) = why {
+            for key in calls.take_running_on(connection) {
+                wakers.extend(calls.end(key, || Ending::NoAnswer(CallError::Unknown(reason))));
+            }
+        }
+        drop(calls);
+        self.ended.borrow_mut().push(connection);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Close ended connections, once all calls on them have their outcomes: a node has few flow ids.
+    #[cold]
+    fn close_ended(&self) {
+        let calls = self.calls.borrow();
+        let is_done = |connection: &mut Connection| !calls.has_sent_on(*connection);
+        let done: Vec<Connection> = self.ended.borrow_mut().extract_if(.., is_done).collect();
+        drop(calls);
+        done.into_iter().for_each(|connection| self.sender.close(connection));
+    }
+
+    // ---- the loop
+
+    /// What there is to do after a turn. Returns whether something was done.
+    #[inline]
+    pub(crate) fn after_turn(self: &Rc<Runtime>) -> bool {
+        let mut is_busy = false;
+        if self.peers.borrow().queued > 0 {
+            self.flush_queues();
+        }
+        if self.calls.borrow().next_due().is_some_and(|due| due <= self.sender.turn_time()) {
+            self.end_late_calls();
+        }
+        if self.tasks.has_work(&self.sender) {
+            is_busy = self.tasks.run(self);
+        }
+        if !self.outbox.is_empty() {
+            self.outbox.flush(&self.sender);
+        }
+        if !self.ended.borrow().is_empty() {
+            self.close_ended();
+        }
+        is_busy
+    }
+
+    fn end_late_calls(&self) {
+        let now = self.sender.turn_time();
+        loop {
+            let mut calls = self.calls.borrow_mut();
+            let Some(((to, id), key)) = calls.pop_due(now) else { break };
+            let waker = calls.end(key, || Ending::NoAnswer(CallError::Deadline));
+            drop(calls);
+            self.cancel(to, id);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// How long the loop may sleep at most.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        // Room is made by frames, which end the sleep. What makes it otherwise is looked for now and then.
+        const RETRY: Duration = Duration::from_millis(10);
+        let now = self.sender.time();
+        let is_waiting = self.peers.borrow().queued > 0 || !self.outbox.is_empty();
+        let retry = is_waiting.then_some(RETRY);
+        let due = [self.calls.borrow().next_due(), self.tasks.next_due()].into_iter().flatten().min();
+        due.map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
+    }
+
+    /// Drop what may have the runtime.
+    pub(crate) fn clear(&self) {
+        self.tasks.clear();
+        let services = self.services.take();
+        drop(services);
+    }
+
+    /// Calls that are under way: those of this side, tasks of others, and messages that wait.
+    pub(crate) fn under_way(&self) -> usize {
+        self.calls.borrow().len() + self.tasks.len() + usize::from(!self.outbox.is_empty())
+    }
+}
+
+fn not_connected(error: &am_api::ConnectError) -> CallError<Infallible> {
+    CallError::NotSent(NotSent::Connection(match error {
+        am_api::ConnectError::NoFlow => "no flow id is left on this node",
+        am_api::ConnectError::OwnNode(_) => "the name is this node's own",
+        am_api::ConnectError::Forked => "this process was forked",
+        _ => "the name of the peer is invalid, or this side is closed",
+    }))
+}

@@ -1,0 +1,76 @@
+//! What the second word of an answer says, and what the messages of the layer are called.
+
+use am_api::HandlerId;
+
+/// A call. Words: the call's id, the method, how much time is left. Answered at once, with a status.
+pub(crate) const CALL: HandlerId = HandlerId(0);
+/// The result of a call that was [`Status::Running`]. Words: the call's id, the status.
+pub(crate) const RESULT: HandlerId = HandlerId(1);
+/// Nobody waits for a call any more. Words: the call's id.
+pub(crate) const CANCEL: HandlerId = HandlerId(2);
+
+/// For a call without a deadline.
+pub(crate) const NO_DEADLINE: u64 = u64::MAX;
+
+/// How a call went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Status {
+    /// The payload is the value.
+    Value,
+    /// The payload is the service's error.
+    Error,
+    /// The call became a task. A [`RESULT`] follows.
+    Running,
+    /// The payload is the list of the server's methods.
+    UnknownMethod,
+    /// The payload is the list of the server's methods.
+    Mismatch,
+    /// Its time was over before it began.
+    Late,
+    /// The method panicked.
+    Panicked,
+    /// The arguments made no sense.
+    Malformed,
+    /// The server shuts down, and begins no call.
+    ShuttingDown,
+    /// The server runs too many calls of this connection.
+    Busy,
+    /// It ran, and its result is longer than this side accepts.
+    TooLong,
+}
+
+impl Status {
+    const ALL: [Status; 11] = [
+        Status::Value,
+        Status::Error,
+        Status::Running,
+        Status::UnknownMethod,
+        Status::Mismatch,
+        Status::Late,
+        Status::Panicked,
+        Status::Malformed,
+        Status::ShuttingDown,
+        Status::Busy,
+        Status::TooLong,
+    ];
+
+    /// `None` for a number of another version.
+    #[inline]
+    pub(crate) fn of_word(word: u64) -> Option<Status> {
+        Status::ALL.get(usize::try_from(word).ok()?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_its_number() {
+        for status in Status::ALL {
+            assert_eq!(Status::of_word(status as u64), Some(status));
+        }
+        assert_eq!((Status::of_word(Status::ALL.len() as u64), Status::of_word(u64::MAX)), (None, None));
+    }
+}

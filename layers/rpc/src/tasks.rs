@@ -1,0 +1,224 @@
+//! Tasks of the node: calls whose method was not ready at once, and futures of the program.
+//!
+//! ```text
+//!   call arrives ─▶ its future is polled once, in a place that is used again ── ready ─▶ answered, no allocation
+//!                      │ not ready
+//!                      └─▶ answered: it runs ─▶ task ─▶ ... ─▶ ready ─▶ RESULT
+//! ```
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context as PollContext, Poll, Wake, Waker};
+use std::time::Duration;
+
+use am_api::{CallId, Connection, NodeWaker, Sender};
+use futures_util::stream::{FuturesUnordered, Stream};
+
+use crate::context::{Cancelled, Control};
+use crate::deadlines::{Deadlines, Ticket};
+use crate::runtime::Runtime;
+
+/// The most calls of one connection that run as tasks. Further ones get [`Busy`](crate::CallError::Busy).
+pub const MAX_TASKS: usize = 1024;
+
+/// A future of the node's thread.
+pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
+
+type Key = (Connection, CallId);
+
+/// Tells the node's thread that a task can go on, from any thread.
+pub(crate) struct Woken {
+    is_set: AtomicBool,
+    node: NodeWaker,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_set.swap(true, SeqCst) {
+            self.node.wake();
+        }
+    }
+}
+
+impl Woken {
+    pub(crate) fn new(node: NodeWaker) -> Arc<Woken> {
+        Arc::new(Woken { is_set: AtomicBool::new(false), node })
+    }
+
+    /// Whether it was woken since the last time.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.is_set.load(SeqCst) && self.is_set.swap(false, SeqCst)
+    }
+}
+
+pub(crate) struct Tasks {
+    /// The calls that run as tasks.
+    running: RefCell<HashMap<Key, (Rc<Control>, Option<Ticket>)>>,
+    /// How many of them each connection has.
+    by_connection: RefCell<HashMap<Connection, usize>>,
+    due: RefCell<Deadlines<Rc<Control>>>,
+    all: RefCell<FuturesUnordered<LocalTask>>,
+    /// Tasks that were begun while others were polled.
+    begun: RefCell<Vec<LocalTask>>,
+    woken: Arc<Woken>,
+    /// The executor of the program, if it gave one.
+    executor: RefCell<Option<Box<dyn Fn(LocalTask)>>>,
+}
+
+impl Tasks {
+    pub(crate) fn new(node: NodeWaker) -> Tasks {
+        Tasks {
+            running: RefCell::default(),
+            by_connection: RefCell::default(),
+            due: RefCell::default(),
+            all: RefCell::default(),
+            begun: RefCell::default(),
+            woken: Woken::new(node),
+            executor: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn set_executor(&self, spawn: Box<dyn Fn(LocalTask)>) {
+        *self.executor.borrow_mut() = Some(spawn);
+    }
+
+    /// Drop all tasks.
+    pub(crate) fn clear(&self) {
+        let (all, begun, executor) = (self.all.take(), self.begun.take(), self.executor.take());
+        drop((all, begun, executor));
+    }
+
+    /// How many calls run as tasks.
+    pub(crate) fn len(&self) -> usize {
+        self.running.borrow().len()
+    }
+
+    /// Begin a task.
+    pub(crate) fn spawn(&self, task: LocalTask) {
+        match &*self.executor.borrow() {
+            Some(spawn) => spawn(task),
+            None => {
+                self.begun.borrow_mut().push(task);
+                self.woken.wake_by_ref();
+            }
+        }
+    }
+
+    /// Whether this connection may have a further task.
+    pub(crate) fn has_room(&self, for_one_of: Connection) -> bool {
+        self.by_connection.borrow().get(&for_one_of).is_none_or(|count| *count < MAX_TASKS)
+    }
+
+    /// A call runs as a task from now on.
+    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Option<Duration>) {
+        let ticket = due.map(|due| self.due.borrow_mut().add(due, control.clone()));
+        self.running.borrow_mut().insert(key, (control, ticket));
+        *self.by_connection.borrow_mut().entry(key.0).or_default() += 1;
+    }
+
+    /// A call that ran as a task is over.
+    pub(crate) fn remove(&self, key: Key) {
+        if let Some((_, ticket)) = self.running.borrow_mut().remove(&key) {
+            ticket.into_iter().for_each(|ticket| self.due.borrow_mut().remove(ticket));
+            let mut counts = self.by_connection.borrow_mut();
+            if let Some(count) = counts.get_mut(&key.0) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(&key.0);
+                }
+            }
+        }
+    }
+
+    /// The caller waits for this call no more.
+    pub(crate) fn cancel(&self, key: Key) {
+        let control = self.running.borrow().get(&key).cloned();
+        if let Some((control, _)) = control {
+            control.cancel(Cancelled::ByCaller);
+        }
+    }
+
+    /// This connection has ended.
+    pub(crate) fn cancel_all(&self, on: Connection) {
+        let running = self.running.borrow();
+        let all: Vec<_> = running.iter().filter(|((of, _), _)| *of == on).map(|(_, (each, _))| each.clone()).collect();
+        drop(running);
+        all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.due.borrow().next()
+    }
+
+    /// Whether a task was woken, or is late.
+    #[inline]
+    pub(crate) fn has_work(&self, sender: &Sender) -> bool {
+        self.woken.is_set.load(SeqCst) || self.next_due().is_some_and(|due| due <= sender.turn_time())
+    }
+
+    /// Poll the tasks that can go on. Returns whether there was one.
+    pub(crate) fn run(&self, runtime: &Rc<Runtime>) -> bool {
+        let now = runtime.sender.turn_time();
+        let next_late = || self.due.borrow_mut().pop(now);
+        while let Some(control) = next_late() {
+            control.cancel(Cancelled::Deadline);
+        }
+        if !self.woken.take() {
+            return false;
+        }
+        let mut all = self.all.borrow_mut();
+        all.extend(self.begun.take());
+        let waker = Waker::from(self.woken.clone());
+        while let Poll::Ready(Some(())) = Pin::new(&mut *all).poll_next(&mut PollContext::from_waker(&waker)) {}
+        true
+    }
+}
+
+/// Places for the futures of one method. A future that is ready when it is polled first leaves its place for the next.
+#[derive(Default)]
+pub struct TaskPool(RefCell<Vec<Box<dyn Any>>>);
+
+/// A place for a future, and how its call is told.
+pub(crate) struct Place<F> {
+    future: Pin<Box<Option<F>>>,
+    pub(crate) control: Rc<Control>,
+}
+
+impl TaskPool {
+    /// A place that is free, or a new one.
+    pub(crate) fn take<F: Future + 'static>(&self) -> Box<Place<F>> {
+        let free = self.0.borrow_mut().pop();
+        let found = free.and_then(|place| place.downcast::<Place<F>>().ok());
+        found.unwrap_or_else(|| Box::new(Place { future: Box::pin(None), control: Rc::default() }))
+    }
+
+    pub(crate) fn give_back<F: Future + 'static>(&self, mut place: Box<Place<F>>) {
+        place.future.set(None);
+        // A context that the method kept may still look at its control.
+        if Rc::strong_count(&place.control) == 1 {
+            self.0.borrow_mut().push(place);
+        }
+    }
+}
+
+impl<F: Future> Place<F> {
+    pub(crate) fn put(&mut self, future: F) {
+        self.future.set(Some(future));
+    }
+
+    /// # Panics
+    /// Where the future does.
+    pub(crate) fn poll(&mut self, context: &mut PollContext<'_>) -> Poll<F::Output> {
+        self.future.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(context))
+    }
+}
