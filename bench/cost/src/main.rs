@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod bare;
+#[cfg(feature = "rpc")]
+mod calls;
 mod marks;
 mod others;
 mod over;
@@ -85,6 +87,8 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
                 over::Over::Core => bare::run(),
                 #[cfg(feature = "dp")]
                 over::Over::Dp => points::run(),
+                #[cfg(feature = "rpc")]
+                over::Over::Rpc => calls::run(),
                 _ => trips::run(over),
             };
             ended.map_err(|error| error.to_string())

@@ -34,6 +34,8 @@ pub(crate) enum Over {
     Core,
     /// Loopback, by Directed Point's calls: see [`points`](crate::points).
     Dp,
+    /// Loopback, by remote procedure calls: see [`calls`](crate::calls).
+    Rpc,
     /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
     Endpoints,
     /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.
@@ -81,10 +83,10 @@ impl Over {
     }
 
     /// Whether it is in the committed table. Groups of members are compared with each other only, and so are ways to poll many
-    /// endpoints. The scribbling program is compared with none, and Directed Point's calls are in a table of their own.
+    /// endpoints. The scribbling program is compared with none, and the calls of Directed Point and of RPC are in tables of their own.
     pub(crate) fn is_in_table(self) -> bool {
         let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
-        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp)
+        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp | Over::Rpc)
     }
 
     /// Whether the node that answers polls several endpoints.
