@@ -131,7 +131,7 @@ impl Bulk {
             self.counters.malformed += u64::from(parsed.is_none());
             mem::drop(delivery);
             let has_notice = self.notices.len() > waiting;
-            if !(has_notice && self.notices.withholds(flow)) {
+            if !(has_notice && self.notices.withholds(flow, class)) {
                 core.release(flow, class);
             }
         }

@@ -30,9 +30,13 @@ const MAX_WITHOUT_HEAD: usize = 4;
 /// The most replies of a connection that wait behind a long one while this side may send more requests on it.
 const MAX_WAITING_REPLIES: usize = 256;
 
-/// The most requests of a connection that wait behind a long one without credit, in memory of their own. A sender of this library
-/// stays far below, because it sends no request once it has been asked for segments.
+/// The most messages of a connection and class that wait behind a long one without credit, in memory of their own. Further ones keep
+/// their credit. Requests of a sender of this library stay far below, because it sends none once it has been asked for segments.
 const MAX_WITHOUT_CREDIT: usize = 4096;
+
+/// No long message begins while so many notices wait for its sender, which takes none. One that polls stays far below, because its
+/// credit is withheld before.
+const MAX_NOTICES: usize = 1 << 14;
 
 /// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
 const STALLED: u32 = 6;
@@ -195,7 +199,7 @@ impl LongMessages {
         if lane.waiting.is_empty() {
             lane.ready += 1;
             self.ready.push_back(Ready { endpoint, message, placed: None, id: None });
-        } else if class == Class::Reply || (is_fetched_again && lane.waiting.len() < MAX_WITHOUT_CREDIT) {
+        } else if (class == Class::Reply || is_fetched_again) && lane.waiting.len() < MAX_WITHOUT_CREDIT {
             io.core.release(flow, class);
             lane.waiting.push_back(Waiting::Short { message: copied(message), has_credit: false });
         } else {
@@ -219,7 +223,8 @@ impl LongMessages {
             message.head().filter(|(head, _, payload)| head.total <= most && payload.len() <= head.total as usize);
         let begun = head.as_ref().and_then(|(Head { id, .. }, ..)| self.position(flow, *id));
         let is_repeated = begun.is_some_and(|at| self.arriving[at].head.is_some());
-        let Some((Head { id, total, .. }, _, first)) = head.filter(|_| !is_repeated) else {
+        let has_room = io.notices.of(flow) < MAX_NOTICES;
+        let Some((Head { id, total, .. }, _, first)) = head.filter(|_| !is_repeated && has_room) else {
             // No node sends this.
             self.counters.malformed += 1;
             return io.core.release(flow, class);
@@ -229,6 +234,7 @@ impl LongMessages {
             self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
             self.lanes.len() - 1
         });
+        let may_release = self.lanes[lane].waiting.len() < MAX_WITHOUT_CREDIT && !io.notices.holds(flow);
         self.lanes[lane].waiting.push_back(Waiting::Long(id));
         let at = begun.unwrap_or_else(|| {
             self.begin(io.core, flow, endpoint, id, total);
@@ -249,7 +255,7 @@ impl LongMessages {
             arriving.send_to(destination, for_front);
         }
         arriving.head = Some(message);
-        if class == Class::Reply {
+        if class == Class::Reply && may_release {
             arriving.is_released = true;
             io.core.release(flow, class);
         }
@@ -481,14 +487,16 @@ impl LongMessages {
                     Waiting::Long(id) => self.position(flow, *id).is_some_and(|at| self.arriving[at].is_whole()),
                 };
                 if is_complete {
-                    self.pass_on(io.core, lane, place);
+                    self.pass_on(io, lane, place);
                 } else if is_ordered {
                     break;
                 } else {
                     place += 1;
                 }
             }
-            self.release_front(io.core, lane);
+            if !io.notices.holds(flow) {
+                self.release_front(io.core, lane);
+            }
             self.drop_lane_if_empty(lane);
         }
     }
@@ -508,7 +516,7 @@ impl LongMessages {
     }
 
     /// A message of a lane is complete: it becomes ready.
-    fn pass_on(&mut self, core: &mut Core<Frame>, lane: usize, place: usize) {
+    fn pass_on(&mut self, io: &mut Io<'_>, lane: usize, place: usize) {
         let Lane { flow, class, endpoint, .. } = self.lanes[lane];
         let (message, placed, id) = match self.lanes[lane].waiting.remove(place) {
             Some(Waiting::Short { message, has_credit: true }) => (message, None, None),
@@ -521,11 +529,13 @@ impl LongMessages {
                 self.counters.received += 1;
                 let whole = head.whole(buffer, words, PAYLOAD_AT - words * WORD_BYTES);
                 let placed = arriving.destination.map(|destination| destination.memory);
+                let is_withheld = !arriving.is_released && io.notices.withholds(flow, class);
+                let is_released = arriving.is_released || is_withheld;
                 // Its frame is free: the message has the front only.
-                if placed.is_some() && !arriving.is_released {
-                    core.release(flow, class);
+                if placed.is_some() && !is_released {
+                    io.core.release(flow, class);
                 }
-                let has_credit = placed.is_none() && !arriving.is_released;
+                let has_credit = placed.is_none() && !is_released;
                 (if has_credit { whole } else { whole.without_credit() }, placed, Some(id))
             }
             None => return,

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use am_proto::FlowId;
+use am_wire::Class;
 use am_wire::bulk::{Notice, NoticeKind};
 
 /// The most notices that wait for a peer before its credit is withheld. With 0, two peers that put small pieces to each other
@@ -27,8 +28,8 @@ pub(super) struct Notices {
 #[derive(Default)]
 struct Of {
     notices: usize,
-    /// Credits of the peer that are withheld.
-    withheld: usize,
+    /// Credits of the peer that are withheld, for requests and for replies.
+    withheld: [usize; 2],
 }
 
 impl Notices {
@@ -54,22 +55,30 @@ impl Notices {
         self.waiting.push_back((flow, notice));
     }
 
-    /// A notice was sent, or its peer is gone. Returns whether the caller has to release a withheld credit.
-    pub(super) fn sent(&mut self, flow: FlowId) -> bool {
-        let Some(of) = self.of.get_mut(&flow) else { return false };
+    /// A notice was sent, or its peer is gone. Returns the withheld credits of each class that the caller has to release: all of
+    /// them with the last notice, because a message whose notice is still to come may have one.
+    pub(super) fn sent(&mut self, flow: FlowId) -> [usize; 2] {
+        let Some(of) = self.of.get_mut(&flow) else { return [0; 2] };
         of.notices = of.notices.saturating_sub(1);
-        let releases = of.withheld > 0;
-        of.withheld = of.withheld.saturating_sub(1);
         if of.notices == 0 {
-            self.of.remove(&flow);
+            return self.of.remove(&flow).map_or([0; 2], |of| of.withheld);
         }
-        releases
+        let mut one = [0; 2];
+        if let Some(class) = of.withheld.iter().position(|&withheld| withheld > 0) {
+            (of.withheld[class], one[class]) = (of.withheld[class] - 1, 1);
+        }
+        one
     }
 
-    /// A message of this peer caused a notice. Returns whether to withhold its credit.
-    pub(super) fn withholds(&mut self, flow: FlowId) -> bool {
+    /// Whether so many notices wait for this peer that its credit is withheld.
+    pub(super) fn holds(&self, flow: FlowId) -> bool {
+        self.of(flow) > MAX_WITHOUT_HOLDING
+    }
+
+    /// A message of this peer caused a notice, or will. Returns whether to withhold its credit.
+    pub(super) fn withholds(&mut self, flow: FlowId, class: Class) -> bool {
         let Some(of) = self.of.get_mut(&flow).filter(|of| of.notices > MAX_WITHOUT_HOLDING) else { return false };
-        of.withheld += 1;
+        of.withheld[class.index()] += 1;
         true
     }
 

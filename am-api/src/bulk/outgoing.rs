@@ -62,8 +62,10 @@ impl TransferIo<'_> {
             let Some((flow, notice)) = notices.pop() else { break };
             if !self.send_notice(flow, &notice) {
                 notices.requeue(flow, notice);
-            } else if notices.sent(flow) {
-                self.core().release(flow, Class::Request);
+                continue;
+            }
+            for (class, credits) in Class::ALL.into_iter().zip(notices.sent(flow)) {
+                (0..credits).for_each(|_| self.core().release(flow, class));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use am_transport::loopback;
 use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::long::{Head, MESSAGE};
-use am_wire::{Framing, HEAD_WORDS, Kind};
+use am_wire::{Class, Framing, HEAD_WORDS, Kind};
 
 use super::{ANSWER, PAYLOAD_AT, Rights, TransferError, TransferKind, buffer_length};
 use crate::{Builder, Connection, Endpoint, HandlerId, Node, TransferId};
@@ -15,6 +15,7 @@ use crate::{Builder, Connection, Endpoint, HandlerId, Node, TransferId};
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
 
 struct Pair {
+    node: Node,
     alpha: Endpoint<News>,
     beta: Endpoint<News>,
     to: Connection,
@@ -32,12 +33,12 @@ impl Pair {
             let node = builder.open_on(Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<News>("main").unwrap();
             endpoint.on_transfer(|news, completion| news.push((completion.kind, completion.id, completion.result)));
-            endpoint
+            (node, endpoint)
         };
         let [left, right] = loopback::pair();
-        let (alpha, beta) = (open("alpha", left), open("beta", right));
+        let ((node, alpha), (_, beta)) = (open("alpha", left), open("beta", right));
         let to = alpha.connect("beta", "main").unwrap();
-        let mut pair = Pair { alpha, beta, to, news: Default::default() };
+        let mut pair = Pair { node, alpha, beta, to, news: Default::default() };
         while !pair.alpha.is_open(to) {
             pair.poll();
         }
@@ -55,18 +56,18 @@ impl Pair {
     }
 
     /// The same with this number of words.
-    fn forge_message(&mut self, kind: Kind, words: u8, body: &[u8]) {
-        loop {
-            let mut node = self.alpha.node.borrow_mut();
-            let frame = node.engine.pool().take().unwrap();
-            let write = |place: &mut [u8]| place.copy_from_slice(body);
-            let sent = node.core().send(self.to.0, kind, 0, words, frame, body.len(), write);
-            drop(node);
-            if sent.is_ok() {
-                return;
-            }
+    fn forge_message(&mut self, kind: impl Into<Kind> + Into<Class> + Copy, words: u8, body: &[u8]) {
+        while !self.try_forge(kind, words, body) {
             self.poll();
         }
+    }
+
+    /// Returns whether there is credit for it.
+    fn try_forge(&mut self, kind: impl Into<Kind> + Into<Class> + Copy, words: u8, body: &[u8]) -> bool {
+        let mut node = self.alpha.node.borrow_mut();
+        let Some(frame) = node.engine.pool().take() else { return false };
+        let write = |place: &mut [u8]| place.copy_from_slice(body);
+        node.core().send(self.to.0, kind, 0, words, frame, body.len(), write).is_ok()
     }
 }
 
@@ -361,4 +362,53 @@ fn a_message_that_waits_for_memory_gets_it_once() {
     }
     let sent = [[1; 1000].as_slice(), &[2; TOTAL - 1000]].concat();
     assert_eq!(kept.borrow().iter().map(|kept| kept.to_vec()).collect::<Vec<_>>(), [sent]);
+}
+
+/// More turns than a peer is to have messages for.
+const TURNS: u32 = 30_000;
+
+/// A peer begins long messages without an end, or sends short ones behind one that does not end. It runs out of credit.
+#[test]
+fn a_peer_that_ends_no_message_runs_out_of_credit() {
+    for class in Class::ALL {
+        for is_short in [false, true] {
+            let mut pair = Pair::new();
+            pair.beta.on_request(HandlerId(0), |_, _| ());
+            pair.beta.on_reply(HandlerId(0), |_, _| ());
+            pair.forge_message(class, HEAD_WORDS as u8, &head(1, 1 << 20, 0, 0));
+            let mut sent = 0;
+            for _ in 0..TURNS {
+                let is_sent = match is_short {
+                    false => pair.try_forge(class, HEAD_WORDS as u8, &head(2 + sent, 1 << 20, 0, 0)),
+                    true => pair.try_forge(class, 0, &[]),
+                };
+                sent += u32::from(is_sent);
+                pair.poll();
+            }
+            assert!(sent < TURNS / 2, "{class:?}, short {is_short}: {sent} messages wait");
+        }
+    }
+}
+
+/// A peer sends long messages, and takes none of the notices for them. It runs out of credit, and gets it back.
+#[test]
+fn a_peer_that_takes_no_notice_runs_out_of_credit() {
+    for class in Class::ALL {
+        let mut pair = Pair::new();
+        pair.beta.on_request(HandlerId(0), |_, _| ());
+        pair.beta.on_reply(HandlerId(0), |_, _| ());
+        let mut aside = pair.node.endpoint::<News>("aside").unwrap();
+        let mut sent = 0;
+        for _ in 0..TURNS {
+            sent += u32::from(pair.try_forge(class, HEAD_WORDS as u8, &head(1 + sent, 10, 0, 10)));
+            aside.poll(&mut pair.news.0);
+            pair.beta.poll(&mut pair.news.1);
+        }
+        assert!(sent < TURNS / 2, "{class:?}: {sent} messages were taken");
+        let all = sent + 1000;
+        while sent < all {
+            sent += u32::from(pair.try_forge(class, HEAD_WORDS as u8, &head(1 + sent, 10, 0, 10)));
+            pair.poll();
+        }
+    }
 }
