@@ -27,7 +27,8 @@ use super::notices::Notices;
 /// The most messages of a connection that have segments and no head yet.
 const MAX_WITHOUT_HEAD: usize = 4;
 
-/// The most replies of a connection that wait behind a long one while this side may send more requests on it.
+/// The most replies of a connection that wait behind a long one while this side may send more requests on it. Long ones beyond it keep
+/// their credit.
 const MAX_WAITING_REPLIES: usize = 256;
 
 /// The most messages of a connection and class that wait behind a long one without credit, in memory of their own. Further ones keep
@@ -37,6 +38,9 @@ const MAX_WITHOUT_CREDIT: usize = 4096;
 /// No long message begins while so many notices wait for its sender, which takes none. One that polls stays far below, because its
 /// credit is withheld before.
 const MAX_NOTICES: usize = 1 << 14;
+
+/// The most messages for which a turn looks for memory. The next turn goes on behind them.
+const MAX_TRIES: usize = 64;
 
 /// A message that got nothing for this part of the patience gives its memory to one that waits: a quarter of a second.
 const STALLED: u32 = 6;
@@ -234,7 +238,7 @@ impl LongMessages {
             self.lanes.push(Lane { flow, class, endpoint, waiting: VecDeque::new(), ready: 0 });
             self.lanes.len() - 1
         });
-        let may_release = self.lanes[lane].waiting.len() < MAX_WITHOUT_CREDIT && !io.notices.holds(flow);
+        let may_release = self.lanes[lane].waiting.len() < MAX_WAITING_REPLIES && !io.notices.holds(flow);
         self.lanes[lane].waiting.push_back(Waiting::Long(id));
         let at = begun.unwrap_or_else(|| {
             self.begin(io.core, flow, endpoint, id, total);
@@ -552,7 +556,7 @@ impl LongMessages {
     /// Give memory to messages that wait for it, as far as there is any. One whose sender has stopped loses its own.
     pub(super) fn share_memory(&mut self, io: &mut Io<'_>) {
         let (now, stalled_after) = (io.core.now(), io.core.config().patience / STALLED);
-        for _ in 0..self.want_memory.len() {
+        for _ in 0..self.want_memory.len().min(MAX_TRIES) {
             let Some((flow, id)) = self.want_memory.pop_front() else { return };
             let Some(at) = self.position(flow, id) else { continue };
             if self.give_memory(at) {
