@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use am_proto::{Delivery, Time};
+use am_proto::Delivery;
 use am_ring::Frame;
 use am_wire::Class;
 
@@ -201,7 +201,7 @@ impl<S> Endpoint<S> {
         node.has_news()
             || node.engine.core().has_bulk()
             || node.bulk.long.has_lanes()
-            || self.shared.calls.borrow().next_check() != Time::NEVER
+            || self.shared.calls.borrow().next_check() <= node.engine.core().now()
     }
 }
 
@@ -285,9 +285,7 @@ impl<S> Handlers<S> {
         if endpoint.node.borrow().has_bulk() {
             handled += self.run_bulk(endpoint, state);
         }
-        if endpoint.shared.calls.borrow().next_check() != Time::NEVER {
-            handled += self.run_unanswered(endpoint, state);
-        }
+        handled += self.run_unanswered(endpoint, state);
         handled
     }
 

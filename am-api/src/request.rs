@@ -2,11 +2,12 @@
 
 use std::io::IoSlice;
 use std::ops::Deref;
+use std::time::Duration;
 
 use am_wire::Class;
 
 use crate::node_state::{LARGE, Payload, Shared, WrittenBy};
-use crate::{Connection, Endpoint, HandlerId, RequestError};
+use crate::{CallId, Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {
     /// Send a request: at the other side, its function for `handler` runs with
@@ -122,6 +123,23 @@ impl<S> Endpoint<S> {
         write: impl Fn(&mut [u8]) -> usize,
     ) -> Result<(), RequestError> {
         self.request_with::<true, _>(to, handler, words, &WrittenBy(bytes, write))
+    }
+
+    /// As [`try_call`](Endpoint::try_call), with a payload that `write` writes: see [`try_request_with`](Endpoint::try_request_with).
+    ///
+    /// # Errors
+    /// As for [`Endpoint::try_request`].
+    #[inline]
+    pub fn try_call_with(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        bytes: usize,
+        write: impl Fn(&mut [u8]) -> usize,
+        within: Duration,
+    ) -> Result<CallId, RequestError> {
+        self.call_with(to, handler, words, within, |words| self.try_request_with(to, handler, words, bytes, &write))
     }
 
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.

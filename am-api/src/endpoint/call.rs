@@ -106,25 +106,9 @@ impl<S> Endpoint<S> {
         self.call_with(to, handler, words, within, |words| self.try_request(to, handler, words, payload))
     }
 
-    /// As [`try_call`](Endpoint::try_call), with a payload of `bytes` bytes that `write` writes into the frame that leaves: see
-    /// [`try_request_with`](Endpoint::try_request_with).
-    ///
-    /// # Errors
-    /// As for [`Endpoint::try_request`].
-    pub fn try_call_with(
-        &self,
-        to: Connection,
-        handler: HandlerId,
-        words: &[u64],
-        bytes: usize,
-        write: impl Fn(&mut [u8]) -> usize,
-        within: Duration,
-    ) -> Result<CallId, RequestError> {
-        self.call_with(to, handler, words, within, |words| self.try_request_with(to, handler, words, bytes, &write))
-    }
-
+    /// A call whose request `send` sends, with these words.
     #[inline(always)]
-    fn call_with(
+    pub(crate) fn call_with(
         &self,
         to: Connection,
         handler: HandlerId,
@@ -182,6 +166,9 @@ impl<S> Endpoint<S> {
     /// The next call without an answer: its deadline passed, or its connection ended and no more of its messages can arrive.
     pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
         let (mut calls, mut node) = (self.shared.calls.borrow_mut(), self.node.borrow_mut());
+        if calls.next_check > node.engine.core().now() {
+            return None;
+        }
         let has_message =
             calls.ended.last().is_some_and(|&(flow, _)| node.bulk.message_bytes_on(flow) > 0 || node.bulk.has_news());
         let core = node.core();

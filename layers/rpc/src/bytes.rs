@@ -11,6 +11,7 @@ const SHORT: usize = 64;
 /// less while a frame is kept.
 #[derive(Debug)]
 pub(crate) enum Bytes {
+    None,
     Short(u8, [u8; SHORT]),
     Copied(Vec<u8>),
     Kept(OwnedMessage),
@@ -19,13 +20,15 @@ pub(crate) enum Bytes {
 impl Bytes {
     #[inline]
     pub(crate) fn keep(message: &Message<'_, ()>) -> Bytes {
-        let payload = message.payload();
-        if payload.len() > SHORT {
-            return Bytes::Kept(message.keep());
+        match message.payload() {
+            [] => Bytes::None,
+            payload if payload.len() <= SHORT => {
+                let mut short = [0; SHORT];
+                short[..payload.len()].copy_from_slice(payload);
+                Bytes::Short(payload.len() as u8, short)
+            }
+            _ => Bytes::Kept(message.keep()),
         }
-        let mut short = [0; SHORT];
-        short[..payload.len()].copy_from_slice(payload);
-        Bytes::Short(payload.len() as u8, short)
     }
 
     /// As [`keep`](Bytes::keep), for longer: a payload of one frame is copied, so that its sender has the credit again. `in_frame` is how long
@@ -44,6 +47,7 @@ impl Deref for Bytes {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
+            Bytes::None => &[],
             Bytes::Short(length, bytes) => &bytes[..usize::from(*length)],
             Bytes::Copied(bytes) => bytes,
             Bytes::Kept(message) => message,

@@ -44,7 +44,7 @@ pub(crate) enum Ending {
 
 impl Ending {
     /// The error that this is, unless it is an answer with a value or an error of the service.
-    pub(crate) fn to_error<E>(self, called: Called) -> CallError<E> {
+    pub(crate) fn into_error<E>(self, called: Called) -> CallError<E> {
         let skew = |bytes: &Bytes| {
             let ids: Vec<MethodId> = bytes
                 .chunks_exact(8)

@@ -1,14 +1,14 @@
 //! What a method knows of its call.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use am_api::{Connection, EndpointName};
 
+use crate::control::{Cancelled, Control};
 use crate::peer::Peer;
 use crate::runtime::Runtime;
 
@@ -20,38 +20,6 @@ pub struct Context {
     due: Option<Duration>,
     /// For a method that is `async` or blocking.
     control: Option<Rc<Control>>,
-}
-
-/// Why a call was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    /// The caller dropped it.
-    ByCaller,
-    /// Its time is over.
-    Deadline,
-    /// The connection to the caller has ended.
-    Disconnected,
-}
-
-/// How a call that became a task is told that nobody waits for it.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    cancelled: Cell<Option<Cancelled>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Control {
-    pub(crate) fn cancel(&self, why: Cancelled) {
-        if self.cancelled.get().is_none() {
-            self.cancelled.set(Some(why));
-            let waker = self.waker.borrow_mut().take();
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.get().is_some()
-    }
 }
 
 impl Context {
@@ -87,17 +55,17 @@ impl Context {
 
     /// Whether nobody waits for the result any more. A method that has not returned to the node since it began cannot know.
     pub fn is_cancelled(&self) -> bool {
-        self.control.as_ref().is_some_and(|control| control.is_cancelled())
+        self.control.as_ref().is_some_and(|control| control.cancelled().is_some())
     }
 
     /// Waits until nobody waits for the result any more. The method decides what to do about it: it is never stopped in the middle.
     pub async fn cancelled(&self) -> Cancelled {
         poll_fn(|context| {
             let Some(control) = &self.control else { return Poll::Pending };
-            match control.cancelled.get() {
+            match control.cancelled() {
                 Some(why) => Poll::Ready(why),
                 None => {
-                    *control.waker.borrow_mut() = Some(context.waker().clone());
+                    control.wake_by(context.waker());
                     Poll::Pending
                 }
             }

@@ -1,12 +1,14 @@
 //! The outcomes of a call that are no value.
 
+use std::fmt;
+
 use am_api::{EndpointError, NotOpen, Refusal, RequestError, ReturnReason};
 
 use crate::codec::{DecodeError, EncodeError};
 use crate::method::Skew;
 
 /// Why a call has no value. `E` is the error of the method; [`Infallible`](std::convert::Infallible) where it has none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError<E> {
     /// The method ran, and this is its error.
     #[error("the service's error: {0:?}")]
@@ -70,7 +72,7 @@ impl<E> From<NotOpen> for CallError<E> {
 }
 
 /// Why a call was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// Arguments of more bytes than a peer accepts; for more, register a region and pass its id.
     #[error(
@@ -88,6 +90,13 @@ pub enum NotSent {
     /// The connection cannot be used.
     #[error("{0}")]
     Connection(&'static str),
+}
+
+/// As the other errors: programs end with the text.
+impl<E: fmt::Debug> fmt::Debug for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 impl<E> CallError<E> {
@@ -146,6 +155,8 @@ impl<E> From<RequestError> for CallError<E> {
         }
     }
 }
+
+am_api::debug_as_display!(NotSent);
 
 /// Why [`Rpc::open`](crate::Rpc::open) has failed.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

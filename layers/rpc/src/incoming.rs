@@ -10,7 +10,8 @@ use am_api::{CallId, Connection, Message, Token};
 
 use crate::bytes::Bytes;
 use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes};
-use crate::context::{Cancelled, Context};
+use crate::context::Context;
+use crate::control::Cancelled;
 use crate::outbox::Parcel;
 use crate::runtime::Runtime;
 use crate::status::{RESULT, Status};
@@ -179,7 +180,7 @@ impl<'a> Incoming<'a> {
     {
         let Incoming { runtime, message, token, due } = self;
         let key = (message.from(), token.call_id());
-        runtime.tasks.add(key, place.control.clone(), due);
+        runtime.begin_task(key, place.control.clone(), due);
         if token.answer(&[Status::Running as u64], b"").is_err() {
             place.control.cancel(Cancelled::Disconnected);
         }
@@ -256,9 +257,9 @@ where
             Err(Panicked) => (Status::Panicked, vec![]),
         };
         runtime.tasks.remove(*key);
-        if !place.control.is_cancelled() {
+        if place.control.cancelled().is_none() {
             let words = [key.1.0, status as u64];
-            runtime.outbox.send(&runtime.sender, to, Parcel { handler: RESULT, words, payload });
+            runtime.post(to, Parcel { handler: RESULT, words, payload });
         }
         Poll::Ready(())
     }

@@ -10,6 +10,7 @@ mod bytes;
 mod calls;
 pub mod codec;
 mod context;
+mod control;
 mod deadlines;
 mod error;
 mod incoming;
@@ -25,7 +26,8 @@ mod tasks;
 
 pub use am_rpc_macros::service;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
-pub use context::{Cancelled, Context};
+pub use context::Context;
+pub use control::Cancelled;
 pub use error::{CallError, NotSent, RpcError, ServeError};
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
 pub use peer::{Call, DEFAULT_TIME, Peer, View};

@@ -37,6 +37,9 @@ impl Outbox {
 
     /// Send what the peers have room for now.
     pub(crate) fn flush(&self, sender: &Sender) {
+        if self.is_empty() {
+            return;
+        }
         let mut left = 0;
         self.waiting.borrow_mut().retain(|&to, queue| {
             while let Some(parcel) = queue.front()

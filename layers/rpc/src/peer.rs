@@ -87,7 +87,7 @@ impl Reply {
     pub fn value<V: for<'a> Decode<'a>>(self) -> Result<V, CallError<Infallible>> {
         match self.ending {
             Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
-            ending => Err(ending.to_error(self.called)),
+            ending => Err(ending.into_error(self.called)),
         }
     }
 
@@ -104,7 +104,7 @@ impl Reply {
         match self.ending {
             Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
             Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
-            ending => Err(ending.to_error(self.called)),
+            ending => Err(ending.into_error(self.called)),
         }
     }
 
@@ -116,7 +116,7 @@ impl Reply {
     pub fn view<B: Borrowed>(self) -> Result<View<B>, CallError<Infallible>> {
         match self.ending {
             Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
-            ending => Err(ending.to_error(self.called)),
+            ending => Err(ending.into_error(self.called)),
         }
     }
 
@@ -129,7 +129,7 @@ impl Reply {
         match self.ending {
             Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
             Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
-            ending => Err(ending.to_error(self.called)),
+            ending => Err(ending.into_error(self.called)),
         }
     }
 }

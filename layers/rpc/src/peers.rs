@@ -39,7 +39,7 @@ impl Peers {
         self.all.get_mut(key)
     }
 
-    pub(crate) fn keys(&self) -> Vec<PeerKey> {
+    pub(crate) fn all_keys(&self) -> Vec<PeerKey> {
         self.all.keys().collect()
     }
 

@@ -114,7 +114,7 @@ impl Rpc {
     /// Give tasks to an executor of the program, on the node's thread: those of [`spawn`](Rpc::spawn), and calls that are not ready at once.
     /// With tokio: `rpc.set_executor(|task| _ = tokio::task::spawn_local(task))`.
     pub fn set_executor(&self, spawn: impl Fn(LocalTask) + 'static) {
-        self.runtime.tasks.set_executor(Box::new(spawn));
+        self.runtime.tasks.set_executor(Rc::new(spawn));
     }
 
     /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, or

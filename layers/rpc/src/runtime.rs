@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use am_api::{
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ending, Phase};
 use crate::codec::{Encode, Writer, to_vec};
+use crate::control::Control;
 use crate::error::{CallError, NotSent, ServeError};
 use crate::incoming::Incoming;
 use crate::method::MethodId;
@@ -37,10 +39,29 @@ struct Route {
     signature: u32,
 }
 
+/// The number of a name is a hash already. Only the program adds names.
+#[derive(Default)]
+struct OfName(u64);
+
+impl Hasher for OfName {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The table looks at both ends of the hash.
+        self.0 = u64::from(number) << 32 | u64::from(number);
+    }
+}
+
 pub(crate) struct Runtime {
     pub(crate) sender: Sender,
     services: RefCell<Vec<Rc<dyn Service>>>,
-    routes: RefCell<HashMap<u32, Route>>,
+    routes: RefCell<HashMap<u32, Route, BuildHasherDefault<OfName>>>,
     calls: RefCell<Calls>,
     peers: RefCell<Peers>,
     pub(crate) outbox: Outbox,
@@ -50,6 +71,26 @@ pub(crate) struct Runtime {
     pub(crate) is_shut_down: Cell<bool>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<Connection>>,
+    pub(crate) agenda: Agenda,
+}
+
+/// Why a turn has to look at more than messages: one check for all, because nearly every turn has messages only.
+pub(crate) struct Agenda {
+    /// Something waits: a call for room, a parcel, an ended connection.
+    is_busy: Cell<bool>,
+    /// When the next running call or task is due, or before.
+    due: Cell<Duration>,
+}
+
+impl Agenda {
+    /// Something waits from now on.
+    pub(crate) fn add(&self) {
+        self.is_busy.set(true);
+    }
+
+    fn add_due(&self, due: Duration) {
+        self.due.set(self.due.get().min(due));
+    }
 }
 
 impl Runtime {
@@ -65,6 +106,7 @@ impl Runtime {
             due: Cell::new(None),
             is_shut_down: Cell::new(false),
             ended: RefCell::default(),
+            agenda: Agenda { is_busy: Cell::new(false), due: Cell::new(Duration::MAX) },
         });
         let with = |run: fn(&Rc<Runtime>, Request<'_, ()>)| {
             let runtime = runtime.clone();
@@ -192,6 +234,7 @@ impl Runtime {
         let key = calls.add(called, Phase::Queued { arguments, due });
         state.queue.push_back(key);
         peers.queued += 1;
+        self.agenda.add();
         Ok(key)
     }
 
@@ -200,7 +243,7 @@ impl Runtime {
         let mut wakers = vec![];
         let now = self.sender.time();
         let mut peers = self.peers.borrow_mut();
-        for key in peers.keys() {
+        for key in peers.all_keys() {
             let Some(peer) = peers.get(key).filter(|peer| !peer.queue.is_empty()) else { continue };
             let before = peer.link.connection();
             let to = match peer.link.connect(&*self.sender, Instant::now()) {
@@ -292,7 +335,19 @@ impl Runtime {
     }
 
     fn cancel(&self, to: Connection, id: CallId) {
-        self.outbox.send(&self.sender, to, Parcel { handler: CANCEL, words: [id.0, 0], payload: vec![] });
+        self.post(to, Parcel { handler: CANCEL, words: [id.0, 0], payload: vec![] });
+    }
+
+    /// Send a message of the layer's own.
+    pub(crate) fn post(&self, to: Connection, parcel: Parcel) {
+        self.outbox.send(&self.sender, to, parcel);
+        self.agenda.add();
+    }
+
+    /// A call of a peer runs as a task.
+    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Option<Duration>) {
+        due.into_iter().for_each(|due| self.agenda.add_due(due));
+        self.tasks.add(key, control, due);
     }
 
     fn on_outcome(&self, outcome: Outcome<'_, ()>) {
@@ -301,7 +356,10 @@ impl Runtime {
         let key = calls.key_of(id);
         let error = match result {
             Ok(answer) => match Status::of_word(answer.word(1)) {
-                Some(Status::Running) => return calls.runs(key, (to, id), due),
+                Some(Status::Running) => {
+                    self.agenda.add_due(due);
+                    return calls.runs(key, (to, id), due);
+                }
                 Some(status) => {
                     let waker = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
                     drop(calls);
@@ -353,12 +411,15 @@ impl Runtime {
         }
         drop(calls);
         self.ended.borrow_mut().push(connection);
+        self.agenda.add();
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Close ended connections, once all calls on them have their outcomes: a node has few flow ids.
-    #[cold]
     fn close_ended(&self) {
+        if self.ended.borrow().is_empty() {
+            return;
+        }
         let calls = self.calls.borrow();
         let is_done = |connection: &mut Connection| !calls.has_sent_on(*connection);
         let done: Vec<Connection> = self.ended.borrow_mut().extract_if(.., is_done).collect();
@@ -371,23 +432,26 @@ impl Runtime {
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
     pub(crate) fn after_turn(self: &Rc<Runtime>) -> bool {
-        let mut is_busy = false;
+        if !self.agenda.is_busy.get() && !self.tasks.is_woken() && self.agenda.due.get() > self.sender.turn_time() {
+            return false;
+        }
+        self.look_at_all()
+    }
+
+    #[cold]
+    fn look_at_all(self: &Rc<Runtime>) -> bool {
         if self.peers.borrow().queued > 0 {
             self.flush_queues();
         }
-        if self.calls.borrow().next_due().is_some_and(|due| due <= self.sender.turn_time()) {
-            self.end_late_calls();
-        }
-        if self.tasks.has_work(&self.sender) {
-            is_busy = self.tasks.run(self);
-        }
-        if !self.outbox.is_empty() {
-            self.outbox.flush(&self.sender);
-        }
-        if !self.ended.borrow().is_empty() {
-            self.close_ended();
-        }
-        is_busy
+        self.end_late_calls();
+        let has_run = self.tasks.run(self);
+        self.outbox.flush(&self.sender);
+        self.close_ended();
+        let is_busy = self.peers.borrow().queued > 0 || !self.outbox.is_empty() || !self.ended.borrow().is_empty();
+        self.agenda.is_busy.set(is_busy);
+        let due = [self.calls.borrow().next_due(), self.tasks.next_due()];
+        self.agenda.due.set(due.into_iter().flatten().min().unwrap_or(Duration::MAX));
+        has_run
     }
 
     fn end_late_calls(&self) {

@@ -16,12 +16,18 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::time::Duration;
 
-use am_api::{CallId, Connection, NodeWaker, Sender};
+use am_api::{CallId, Connection, NodeWaker};
 use futures_util::stream::{FuturesUnordered, Stream};
 
-use crate::context::{Cancelled, Control};
+use crate::control::{Cancelled, Control};
 use crate::deadlines::{Deadlines, Ticket};
 use crate::runtime::Runtime;
+
+/// A task's control, and its place among the deadlines.
+type Running = (Rc<Control>, Option<Ticket>);
+
+/// Gives a task to an executor.
+pub(crate) type Spawn = Rc<dyn Fn(LocalTask)>;
 
 /// The most calls of one connection that run as tasks. Further ones get [`Busy`](crate::CallError::Busy).
 pub const MAX_TASKS: usize = 1024;
@@ -63,7 +69,7 @@ impl Woken {
 
 pub(crate) struct Tasks {
     /// The calls that run as tasks.
-    running: RefCell<HashMap<Key, (Rc<Control>, Option<Ticket>)>>,
+    running: RefCell<HashMap<Key, Running>>,
     /// How many of them each connection has.
     by_connection: RefCell<HashMap<Connection, usize>>,
     due: RefCell<Deadlines<Rc<Control>>>,
@@ -72,7 +78,7 @@ pub(crate) struct Tasks {
     begun: RefCell<Vec<LocalTask>>,
     woken: Arc<Woken>,
     /// The executor of the program, if it gave one.
-    executor: RefCell<Option<Box<dyn Fn(LocalTask)>>>,
+    executor: RefCell<Option<Spawn>>,
 }
 
 impl Tasks {
@@ -88,7 +94,7 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn set_executor(&self, spawn: Box<dyn Fn(LocalTask)>) {
+    pub(crate) fn set_executor(&self, spawn: Spawn) {
         *self.executor.borrow_mut() = Some(spawn);
     }
 
@@ -105,7 +111,8 @@ impl Tasks {
 
     /// Begin a task.
     pub(crate) fn spawn(&self, task: LocalTask) {
-        match &*self.executor.borrow() {
+        let executor = self.executor.borrow().clone();
+        match executor {
             Some(spawn) => spawn(task),
             None => {
                 self.begun.borrow_mut().push(task);
@@ -128,7 +135,8 @@ impl Tasks {
 
     /// A call that ran as a task is over.
     pub(crate) fn remove(&self, key: Key) {
-        if let Some((_, ticket)) = self.running.borrow_mut().remove(&key) {
+        let removed = self.running.borrow_mut().remove(&key);
+        if let Some((_, ticket)) = removed {
             ticket.into_iter().for_each(|ticket| self.due.borrow_mut().remove(ticket));
             let mut counts = self.by_connection.borrow_mut();
             if let Some(count) = counts.get_mut(&key.0) {
@@ -160,10 +168,10 @@ impl Tasks {
         self.due.borrow().next()
     }
 
-    /// Whether a task was woken, or is late.
+    /// Whether a task was woken.
     #[inline]
-    pub(crate) fn has_work(&self, sender: &Sender) -> bool {
-        self.woken.is_set.load(SeqCst) || self.next_due().is_some_and(|due| due <= sender.turn_time())
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.is_set.load(SeqCst)
     }
 
     /// Poll the tasks that can go on. Returns whether there was one.

@@ -1,0 +1,42 @@
+//! How a call that runs is told that nobody waits for it.
+
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+
+/// Why a call was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The caller dropped it.
+    ByCaller,
+    /// Its time is over.
+    Deadline,
+    /// The connection to the caller has ended.
+    Disconnected,
+}
+
+/// How a call that became a task is told that nobody waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    cancelled: Cell<Option<Cancelled>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Control {
+    pub(crate) fn cancel(&self, why: Cancelled) {
+        if self.cancelled.get().is_none() {
+            self.cancelled.set(Some(why));
+            let waker = self.waker.borrow_mut().take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Why it was cancelled, if it was.
+    pub(crate) fn cancelled(&self) -> Option<Cancelled> {
+        self.cancelled.get()
+    }
+
+    /// Wake this once it is cancelled.
+    pub(crate) fn wake_by(&self, waker: &Waker) {
+        *self.waker.borrow_mut() = Some(waker.clone());
+    }
+}
