@@ -2,7 +2,7 @@
 
 #[derive(am_rpc::Wire)]
 struct Page {
-    number: usize,
+    number: Vec<usize>,
 }
 
 fn main() {}

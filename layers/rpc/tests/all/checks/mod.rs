@@ -173,7 +173,7 @@ pub fn plain(bytes: &[u8]) {
 
 /// Any bytes, as types that contain themselves: no stack overflows, whatever the depth.
 pub fn recursion(bytes: &[u8]) {
-    one_encoding::<Value>(bytes);
+    one_size::<Value>(bytes);
     one_encoding::<Chain>(bytes);
     // As deep as these bytes are many.
     let deep: Vec<u8> = bytes.iter().map(|_| 1).chain([0]).collect();
