@@ -5,8 +5,8 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Data, DeriveInput, Error, Fields, GenericParam, Generics, Ident, Index, Lifetime, Member, Result, Type,
-    TypeReference,
+    Attribute, Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Index, Lifetime, Member, Result,
+    Type, TypePath, TypeReference,
 };
 
 /// A tag is one byte.
@@ -74,16 +74,15 @@ impl Shape {
             }
         };
         let mut shape = Shape { name: input.ident, generics: input.generics, is_enum, is_packed, variants };
-        shape.check_borrows()?;
+        shape.check_types()?;
         Ok(shape)
     }
 
-    /// A field borrows from the frame, or not at all.
-    fn check_borrows(&mut self) -> Result<()> {
-        let mut found = StaticBorrow(None);
+    /// What the missing implementation would say less clearly, once for each trait.
+    fn check_types(&mut self) -> Result<()> {
+        let mut found = Unsendable(None);
         self.variants.iter_mut().flat_map(|each| &mut each.fields).for_each(|each| found.visit_type_mut(&mut each.ty));
-        let why = "a field borrows from the frame: give the type a lifetime, and write it instead of `'static`";
-        found.0.map_or(Ok(()), |span| Err(Error::new(span, why)))
+        found.0.map_or(Ok(()), Err)
     }
 
     /// The names of its lifetimes.
@@ -151,16 +150,28 @@ fn is_packed(attributes: &[Attribute]) -> Result<bool> {
     Ok(is_packed)
 }
 
-/// The first reference that is not borrowed from a frame.
-struct StaticBorrow(Option<Span>);
+/// The first type that cannot be sent.
+struct Unsendable(Option<Error>);
 
-impl VisitMut for StaticBorrow {
+impl VisitMut for Unsendable {
     fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
-        if reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static") {
-            self.0.get_or_insert(reference.lifetime.as_ref().map_or_else(Span::call_site, Lifetime::span));
+        if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
+            let why = "a field borrows from the frame: give the type a lifetime, and write it instead of `'static`";
+            self.0.get_or_insert_with(|| Error::new(lifetime.span(), why));
         }
         visit_mut::visit_type_reference_mut(self, reference);
     }
+
+    fn visit_type_path_mut(&mut self, path: &mut TypePath) {
+        if path.path.is_ident("usize") || path.path.is_ident("isize") {
+            let why = "machines differ in the size of `usize`: use `u64`, or `i64` for `isize`";
+            self.0.get_or_insert_with(|| Error::new(path.path.segments[0].ident.span(), why));
+        }
+        visit_mut::visit_type_path_mut(self, path);
+    }
+
+    /// An array may have as many elements as a `usize` has bytes.
+    fn visit_expr_mut(&mut self, _: &mut Expr) {}
 }
 
 /// Replaces all lifetimes of a type by the frame's.

@@ -1,9 +1,10 @@
 //! The three implementations. Their code names everything from the root, `::am_rpc::codec`, because its user may have imported nothing.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{GenericParam, Lifetime};
+use syn::{GenericParam, Ident, Lifetime};
 
 use crate::shape::{Field, FromFrame, Shape, Variant, WithoutItself, bounded};
 
@@ -17,11 +18,13 @@ fn encode(shape: &Shape) -> TokenStream {
     let (params, arguments, clause) = generics.split_for_impl();
     let size = by_variant(shape, |tag, fields| {
         let tag = tag.map_or(0usize, |_| 1);
-        quote!(#tag #(+ ::am_rpc::codec::Encode::size(#fields))*)
+        let sizes = fields.iter().map(|(field, value)| call(field, "Encode", "size", &[value]));
+        quote!(#tag #(+ #sizes)*)
     });
     let encode = by_variant(shape, |tag, fields| {
         let tag = tag.map(|tag| quote!(to.array([#tag]);));
-        quote!({ #tag #(::am_rpc::codec::Encode::encode(#fields, to);)* })
+        let writes = fields.iter().map(|(field, value)| call(field, "Encode", "encode", &[value, &quote!(to)]));
+        quote!({ #tag #(#writes;)* })
     });
     quote! {
         #[automatically_derived]
@@ -40,8 +43,14 @@ fn encode(shape: &Shape) -> TokenStream {
     }
 }
 
-/// A `match` with an arm for each variant, made from its tag and references to its fields.
-fn by_variant(shape: &Shape, arm: impl Fn(Option<u8>, &[TokenStream]) -> TokenStream) -> TokenStream {
+/// A call of a trait's function for a field. The compiler reports at the field's type that it does not implement the trait.
+fn call(field: &Field, of: &str, function: &str, arguments: &[&TokenStream]) -> TokenStream {
+    let [of, function] = [of, function].map(|name| Ident::new(name, field.ty.span()));
+    quote_spanned!(field.ty.span()=> ::am_rpc::codec::#of::#function(#(#arguments),*))
+}
+
+/// A `match` with an arm for each variant, made from its tag, and its fields with references to them.
+fn by_variant(shape: &Shape, arm: impl Fn(Option<u8>, &[(&Field, TokenStream)]) -> TokenStream) -> TokenStream {
     if shape.variants.is_empty() {
         return quote!(match *self {});
     }
@@ -49,8 +58,11 @@ fn by_variant(shape: &Shape, arm: impl Fn(Option<u8>, &[TokenStream]) -> TokenSt
         let Variant { path, fields, .. } = variant;
         let bindings = fields.iter().map(|Field { member, variable, .. }| quote!(#member: #variable));
         let packed = shape.is_packed.then(|| quote!(&));
-        let values: Vec<TokenStream> = fields.iter().map(|Field { variable, .. }| quote!(#packed #variable)).collect();
-        let body = arm(shape.is_enum.then_some(tag), &values);
+        let values = fields.iter().map(|field| {
+            let variable = &field.variable;
+            (field, quote!(#packed #variable))
+        });
+        let body = arm(shape.is_enum.then_some(tag), &values.collect::<Vec<_>>());
         quote!(#path { #(#bindings),* } => #body,)
     });
     let packed = shape.is_packed.then(|| quote!(*));
@@ -71,8 +83,11 @@ fn decode(shape: &Shape) -> TokenStream {
         GenericParam::Const(param) => param.ident.to_token_stream(),
     });
     let values = shape.variants.iter().map(|Variant { path, fields, .. }| {
-        let fields = fields.iter().map(|field| &field.member);
-        quote!(::core::result::Result::Ok(#path { #(#fields: ::am_rpc::codec::Decode::decode(from)?),* }))
+        let fields = fields.iter().map(|field| {
+            let (member, read) = (&field.member, call(field, "Decode", "decode", &[&quote!(from)]));
+            quote!(#member: #read?)
+        });
+        quote!(::core::result::Result::Ok(#path { #(#fields),* }))
     });
     let (least, body) = if shape.is_enum {
         let (tags, of) = (0..=u8::MAX, name.to_string());

@@ -1,7 +1,5 @@
 //! Why a value was not written, or not read.
 
-use std::fmt;
-
 /// Why a value was not written. Its message must not leave.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -79,15 +77,5 @@ pub enum DecodeError {
     Serde(postcard::Error),
 }
 
-// A program that returns them from `main` prints their text.
-impl fmt::Debug for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Debug for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+am_api::debug_as_display!(EncodeError);
+am_api::debug_as_display!(DecodeError);

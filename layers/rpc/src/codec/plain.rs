@@ -25,8 +25,8 @@ compile_error!("plain data is sent as it lies in memory, which is little endian"
 /// use am_rpc::codec::{Plain, from_bytes, to_vec};
 /// use zerocopy::little_endian::F64;
 ///
-/// let sent = Plain::from(&[F64::new(0.5), F64::new(2.0)][..]);
-/// let frame = to_vec(&sent)?;
+/// let data = [F64::new(0.5), F64::new(2.0)];
+/// let frame = to_vec(&Plain::from(&data[..]))?;
 /// let received: Plain<'_, [F64]> = from_bytes(&frame)?;
 /// assert_eq!(received.iter().map(|x| x.get()).sum::<f64>(), 2.5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

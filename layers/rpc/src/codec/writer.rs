@@ -73,10 +73,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Give up: zeros for all that was not written yet. The first cause is reported.
-    #[cold]
+    #[inline]
     pub fn fail(&mut self, error: EncodeError) {
         self.failed.get_or_insert(error);
-        mem::take(&mut self.rest).fill(0);
+        clear(mem::take(&mut self.rest));
     }
 
     /// Whether the value wrote what it announced.
@@ -90,6 +90,13 @@ impl<'a> Writer<'a> {
         }
         self.failed.map_or(Ok(()), Err)
     }
+}
+
+/// Not inlined, and not a method: a writer whose address nobody takes stays in registers.
+#[cold]
+#[inline(never)]
+fn clear(bytes: &mut [u8]) {
+    bytes.fill(0);
 }
 
 #[cfg(test)]

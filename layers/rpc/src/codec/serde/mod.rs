@@ -1,5 +1,8 @@
 //! Types with serde's traits, in postcard's format.
 
+mod bounded;
+
+use postcard::Deserializer;
 use postcard::ser_flavors::{Flavor, Size};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +16,10 @@ use super::writer::Writer;
 ///
 /// The layout of such a type is not known: no number changes when its fields do. Serde walks through the value twice, for its size and for
 /// its bytes. So derive [`Wire`](super::Wire) for a type that is yours.
+///
+/// A peer's bytes are bounded as they are elsewhere: by [`MAX_DEPTH`](super::MAX_DEPTH) levels, and a sequence or map has at most as many
+/// elements as bytes follow, all of them together as many as the message has bytes. Only one of elements without bytes (`Vec<()>`) could have
+/// more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Serde<T>(pub T);
 
@@ -59,7 +66,9 @@ impl<'a, T: Deserialize<'a>> Decode<'a> for Serde<T> {
 
     fn decode(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let bytes = from.clone().bytes(from.left())?;
-        let (value, rest) = postcard::take_from_bytes(bytes).map_err(DecodeError::Serde)?;
+        let mut postcard = Deserializer::from_bytes(bytes);
+        let value = bounded::read(&mut postcard, bytes.len())?;
+        let rest = postcard.finalize().map_err(DecodeError::Serde)?;
         from.bytes(bytes.len() - rest.len())?;
         Ok(Serde(value))
     }
