@@ -17,7 +17,7 @@ use crate::runtime::Runtime;
 pub struct Context {
     runtime: Rc<Runtime>,
     caller: Connection,
-    due: Option<Duration>,
+    due: Duration,
     /// For a method that is `async` or blocking.
     control: Option<Rc<Control>>,
 }
@@ -27,7 +27,7 @@ impl Context {
     pub(crate) fn new(
         runtime: &Rc<Runtime>,
         caller: Connection,
-        due: Option<Duration>,
+        due: Duration,
         control: Option<Rc<Control>>,
     ) -> Context {
         Context { runtime: runtime.clone(), caller, due, control }
@@ -48,9 +48,9 @@ impl Context {
         Peer::new(self.runtime.clone(), self.runtime.peer_of(self.caller))
     }
 
-    /// How much time is left. Calls that the method makes while it runs have no more than that by themselves. `None` without a deadline.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.due.map(|due| due.saturating_sub(self.runtime.sender.time()))
+    /// How much time is left. Calls that the method makes while it runs have no more than that by themselves.
+    pub fn remaining(&self) -> Duration {
+        self.due.saturating_sub(self.runtime.sender.time())
     }
 
     /// Whether nobody waits for the result any more. A method that has not returned to the node since it began cannot know.

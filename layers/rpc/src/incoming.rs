@@ -26,7 +26,7 @@ pub struct Incoming<'a> {
     runtime: &'a Rc<Runtime>,
     message: Message<'a, ()>,
     token: Token,
-    due: Option<Duration>,
+    due: Duration,
 }
 
 /// What a method returned: `Result<V, E>`, or [`Returned`] for a method without an error.
@@ -107,12 +107,7 @@ impl Arguments {
 
 impl<'a> Incoming<'a> {
     #[inline]
-    pub(crate) fn new(
-        runtime: &'a Rc<Runtime>,
-        message: Message<'a, ()>,
-        token: Token,
-        due: Option<Duration>,
-    ) -> Incoming<'a> {
+    pub(crate) fn new(runtime: &'a Rc<Runtime>, message: Message<'a, ()>, token: Token, due: Duration) -> Incoming<'a> {
         Incoming { runtime, message, token, due }
     }
 
@@ -136,7 +131,7 @@ impl<'a> Incoming<'a> {
     pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
         let Incoming { runtime, message, due, .. } = &self;
         let context = Context::new(runtime, message.from(), *due, None);
-        runtime.due.set(*due);
+        runtime.due.set(Some(*due));
         let result = catch_unwind(AssertUnwindSafe(|| run(&context)));
         runtime.due.set(None);
         match result {
@@ -210,10 +205,10 @@ struct Panicked;
 fn poll_guarded<F: Future>(
     runtime: &Runtime,
     place: &mut Place<F>,
-    due: Option<Duration>,
+    due: Duration,
     context: &mut PollContext<'_>,
 ) -> Poll<Result<F::Output, Panicked>> {
-    runtime.due.set(due);
+    runtime.due.set(Some(due));
     let polled = catch_unwind(AssertUnwindSafe(|| place.poll(context)));
     runtime.due.set(None);
     match polled {
@@ -227,7 +222,7 @@ struct CallTask<F> {
     runtime: Rc<Runtime>,
     place: Box<Place<F>>,
     key: (Connection, CallId),
-    due: Option<Duration>,
+    due: Duration,
 }
 
 impl<F, R> Future for CallTask<F>

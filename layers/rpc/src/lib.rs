@@ -1,6 +1,106 @@
-//! **Remote procedure calls** on active messages.
+//! **Remote procedure calls** on active messages: a call is a function of a trait, and runs inline where it arrives (Bal et al., 1997, §4.1
+//! and §4.3).
 //!
-//! Read first: [`codec`], which says how arguments and results become bytes.
+//! ```text
+//!   store.get("color")                                    impl Store for Shelf { fn get(&self, key: &str) .. }
+//!      │ arguments written into the frame                    ▲ arguments borrowed from the frame
+//!      └── CALL: id, method, time left, arguments ───────────┤ inline, on the node's thread
+//!   value or error  ◀── reply: id, status, result ───────────┘ result written into the frame that leaves
+//!
+//!   an async method that is not ready:
+//!                   ◀── reply: id, running ────────────────── it becomes a task; its frame and its credit are free
+//!   value or error  ◀── RESULT: id, status, result ────────── once it is ready
+//!   dropped         ─── CANCEL: id ─────────────────────────▶ the task is told, and decides
+//! ```
+//!
+//! A service is a trait. `#[service]` makes its client, its server and a number for each method's signature:
+//!
+//! ```
+//! use std::cell::RefCell;
+//! use std::collections::HashMap;
+//!
+//! use am_api::Node;
+//! use am_rpc::{CallError, Rpc, Wire, service};
+//!
+//! #[derive(Debug, PartialEq, Wire)]
+//! struct Missing;
+//!
+//! #[service]
+//! trait Store {
+//!     fn get(&self, key: &str) -> Result<Vec<u8>, Missing>;
+//!     fn put(&self, key: &str, value: &[u8]);
+//! }
+//!
+//! #[derive(Default)]
+//! struct Shelf(RefCell<HashMap<String, Vec<u8>>>);
+//!
+//! impl Store for Shelf {
+//!     fn get(&self, key: &str) -> Result<Vec<u8>, Missing> {
+//!         self.0.borrow().get(key).cloned().ok_or(Missing)
+//!     }
+//!
+//!     fn put(&self, key: &str, value: &[u8]) {
+//!         self.0.borrow_mut().insert(key.into(), value.into());
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = std::thread::spawn(|| {
+//!     let node = Node::open("beta", "shm:rpc-page").unwrap();
+//!     let mut rpc = Rpc::open(&node).unwrap();
+//!     rpc.serve(StoreServer::new(Shelf::default())).unwrap();
+//!     while node.counters().get("replies_sent") < 3 {
+//!         rpc.wait(std::time::Duration::from_millis(100));
+//!     }
+//!     rpc.shut_down(std::time::Duration::from_secs(1));
+//! });
+//!
+//! let node = Node::open("alpha", "shm:rpc-page")?;
+//! let mut rpc = Rpc::open(&node)?;
+//! let store = StoreClient::new(&rpc.peer("beta")?);
+//! assert_eq!(rpc.block_on(store.get("color")), Err(CallError::Service(Missing)));
+//! // Both are under way at once.
+//! let (put, get) = (store.put("color", b"green"), store.get("color"));
+//! rpc.block_on(put)?;
+//! assert_eq!(rpc.block_on(get)?, b"green");
+//! # server.join().unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Methods
+//!
+//! | in the trait | runs |
+//! | --- | --- |
+//! | `fn get(&self, key: &str) -> V` | to completion, where the call arrives: no task, no allocation, no lock |
+//! | `async fn wait(&self, key: &str) -> V` | is polled once where the call arrives. If it is not ready, it becomes a task of the node, or of [the program's executor](Rpc::set_executor) |
+//! | `#[blocking] fn load(&self, name: &str) -> V` | on a thread of a pool |
+//!
+//! Arguments may borrow from the frame; an inline method may return references, which are written into the answer, and its client gets a
+//! [`View`]. A method that returns `Result<V, E>` has a service's error, [`CallError::Service`]. A method that takes a `&`[`Context`] before its
+//! arguments knows its caller and the time that is left, and can call back on the same connection. [`codec`] says which types can be sent.
+//!
+//! An inline method may take its time, but its node does nothing else meanwhile. Inline methods cannot wait for calls, so two nodes that call
+//! each other in a circle do not stand still: who waits is `async`, and a task holds neither a frame nor a credit.
+//!
+//! # Calls
+//!
+//! A method of a client begins a call, and returns its future. The thread of the node can [`block_on`](Rpc::block_on) it; tasks
+//! ([`spawn`](Rpc::spawn)) can await it; many calls may be under way. A call for which the peer has no room waits in a queue of this side. Each
+//! has one outcome: a value, or a [`CallError`], which [says whether the method may have run](CallError::may_have_run).
+//!
+//! Each call has a deadline: [`Peer::within`], ten seconds without it. The time that is left travels with the call. A server does not begin a
+//! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has. Dropping a call's future cancels the
+//! call: an `async` method [sees it](Context::cancelled) and decides, so nothing is cut off in the middle.
+//!
+//! # Versions
+//!
+//! A method's number is that of its name and of the layout of its types. A client of another version of the trait can call the methods that
+//! have not changed; of the others it learns which they are: [`CallError::Mismatch`], [`CallError::UnknownMethod`].
+//!
+//! What there is not yet: streams, calls from other threads of the program, retries.
+//!
+//! Read first: this page, `examples/kv.rs`, [`Rpc`], [`CallError`]; then `dispatch.rs`, `incoming.rs` and `runtime.rs`.
 #![forbid(unsafe_code)]
 
 // The code that `#[derive(Wire)]` writes names this crate, also in this crate.
@@ -12,6 +112,7 @@ pub mod codec;
 mod context;
 mod control;
 mod deadlines;
+mod dispatch;
 mod error;
 mod incoming;
 mod method;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, InvalidName, Name, Node};
 use am_base::Link;
 
+use crate::dispatch::Dispatch;
 use crate::error::{RpcError, ServeError};
 use crate::peer::Peer;
 use crate::runtime::Runtime;
@@ -26,6 +27,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub struct Rpc {
     endpoint: Endpoint<()>,
     runtime: Rc<Runtime>,
+    dispatch: Rc<Dispatch>,
     /// Set for the future that [`block_on`](Rpc::block_on) polls.
     woken: Arc<Woken>,
 }
@@ -47,7 +49,8 @@ impl Rpc {
         let mut endpoint = node.endpoint_with_tag(endpoint, tag)?;
         let waker = node.waker().map_err(|error| RpcError::NoWaker(error.to_string()))?;
         let runtime = Runtime::new(&mut endpoint, Tasks::new(waker.clone()));
-        Ok(Rpc { endpoint, runtime, woken: Woken::new(waker) })
+        let dispatch = Dispatch::new(&mut endpoint, &runtime);
+        Ok(Rpc { endpoint, runtime, dispatch, woken: Woken::new(waker) })
     }
 
     /// Serve a service from now on: `rpc.serve(StoreServer::new(store))`.
@@ -55,7 +58,7 @@ impl Rpc {
     /// # Errors
     /// See [`ServeError`].
     pub fn serve(&self, service: impl Service) -> Result<(), ServeError> {
-        self.runtime.serve(Rc::new(service))
+        self.dispatch.serve(Rc::new(service))
     }
 
     /// The endpoint `rpc` of the node of this name. It is connected when it is called.
@@ -120,7 +123,7 @@ impl Rpc {
     /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, or
     /// the time is over. Returns how many are left.
     pub fn shut_down(&mut self, timeout: Duration) -> usize {
-        self.runtime.is_shut_down.set(true);
+        self.dispatch.is_shut_down.set(true);
         let until = Instant::now() + timeout;
         while self.runtime.tasks.len() > 0 || !self.runtime.outbox.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
@@ -145,9 +148,9 @@ impl Rpc {
 }
 
 impl Drop for Rpc {
-    /// The tasks and services go first: they may have peers, which have the runtime.
+    /// The runtime has the tasks, and they may have the runtime.
     fn drop(&mut self) {
-        self.runtime.clear();
+        self.runtime.tasks.clear();
     }
 }
 

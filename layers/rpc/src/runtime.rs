@@ -1,9 +1,8 @@
 //! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -16,13 +15,10 @@ use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ending, Phase};
 use crate::codec::{Encode, Writer, to_vec};
 use crate::control::Control;
-use crate::error::{CallError, NotSent, ServeError};
-use crate::incoming::Incoming;
-use crate::method::MethodId;
+use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
 use crate::peers::{PeerKey, Peers};
-use crate::service::Service;
-use crate::status::{CALL, CANCEL, NO_DEADLINE, RESULT, Status};
+use crate::status::{CALL, CANCEL, RESULT, Status};
 use crate::tasks::Tasks;
 
 /// The most calls of this side without an outcome, or with one that was not fetched.
@@ -31,44 +27,14 @@ pub const MAX_CALLS: usize = 1 << 16;
 /// The longest time that a call may have.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Where the call of a method goes.
-#[derive(Clone, Copy)]
-struct Route {
-    service: usize,
-    method: usize,
-    signature: u32,
-}
-
-/// The number of a name is a hash already. Only the program adds names.
-#[derive(Default)]
-struct OfName(u64);
-
-impl Hasher for OfName {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // The table looks at both ends of the hash.
-        self.0 = u64::from(number) << 32 | u64::from(number);
-    }
-}
-
 pub(crate) struct Runtime {
     pub(crate) sender: Sender,
-    services: RefCell<Vec<Rc<dyn Service>>>,
-    routes: RefCell<HashMap<u32, Route, BuildHasherDefault<OfName>>>,
     calls: RefCell<Calls>,
     peers: RefCell<Peers>,
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     /// Until when the call in progress has to be answered: calls that it makes have no more time.
     pub(crate) due: Cell<Option<Duration>>,
-    pub(crate) is_shut_down: Cell<bool>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<Connection>>,
     pub(crate) agenda: Agenda,
@@ -97,26 +63,22 @@ impl Runtime {
     pub(crate) fn new(endpoint: &mut Endpoint<()>, tasks: Tasks) -> Rc<Runtime> {
         let runtime = Rc::new(Runtime {
             sender: endpoint.sender(),
-            services: RefCell::default(),
-            routes: RefCell::default(),
             calls: RefCell::default(),
             peers: RefCell::default(),
             outbox: Outbox::default(),
             tasks,
             due: Cell::new(None),
-            is_shut_down: Cell::new(false),
             ended: RefCell::default(),
             agenda: Agenda { is_busy: Cell::new(false), due: Cell::new(Duration::MAX) },
         });
-        let with = |run: fn(&Rc<Runtime>, Request<'_, ()>)| {
+        let with = |run: fn(&Runtime, &Message<'_, ()>)| {
             let runtime = runtime.clone();
-            move |(): &mut (), request: Request<'_, ()>| run(&runtime, request)
+            move |(): &mut (), request: Request<'_, ()>| run(&runtime, &request.message)
         };
-        endpoint.on_request(CALL, with(Runtime::on_call));
-        endpoint.on_request(RESULT, with(|runtime, request| runtime.on_result(&request.message)));
+        endpoint.on_request(RESULT, with(Runtime::on_result));
         endpoint.on_request(
             CANCEL,
-            with(|runtime, Request { message, .. }| {
+            with(|runtime, message| {
                 runtime.tasks.cancel((message.from(), CallId(message.word(0))));
             }),
         );
@@ -125,55 +87,6 @@ impl Runtime {
         let of_connections = runtime.clone();
         endpoint.on_connection(move |(), event| of_connections.on_connection(&event));
         runtime
-    }
-
-    pub(crate) fn serve(&self, service: Rc<dyn Service>) -> Result<(), ServeError> {
-        let info = service.info();
-        let mut routes = self.routes.borrow_mut();
-        if let Some(taken) = info.methods.iter().find(|method| routes.contains_key(&method.id.name)) {
-            return Err(ServeError::Taken(info.name, taken.name));
-        }
-        let mut services = self.services.borrow_mut();
-        for (index, method) in info.methods.iter().enumerate() {
-            let route = Route { service: services.len(), method: index, signature: method.id.signature };
-            routes.insert(method.id.name, route);
-        }
-        services.push(service);
-        Ok(())
-    }
-
-    // ---- calls that arrive
-
-    fn on_call(self: &Rc<Runtime>, request: Request<'_, ()>) {
-        let Request { message, token } = request;
-        let (method, allowance) = (MethodId::of_word(message.word(1)), message.word(2));
-        let route = self.routes.borrow().get(&method.name).copied();
-        let status = match route {
-            _ if self.is_shut_down.get() => Status::ShuttingDown,
-            None => Status::UnknownMethod,
-            Some(route) if route.signature != method.signature => Status::Mismatch,
-            Some(Route { service, method, .. }) => {
-                // It has waited since it was received, in this turn or before.
-                let due = (allowance != NO_DEADLINE)
-                    .then(|| self.sender.turn_time().saturating_add(Duration::from_nanos(allowance)));
-                if due.is_some_and(|due| due <= self.sender.time()) {
-                    Status::Late
-                } else {
-                    let service = self.services.borrow()[service].clone();
-                    return service.handle(method, Incoming::new(self, message, token, due));
-                }
-            }
-        };
-        let methods = if matches!(status, Status::UnknownMethod | Status::Mismatch) { self.methods() } else { vec![] };
-        // A peer that is gone needs no answer.
-        _ = token.answer(&[status as u64], &methods);
-    }
-
-    /// The methods that are served, as a client reads them to say what it has in common.
-    fn methods(&self) -> Vec<u8> {
-        let services = self.services.borrow();
-        let all = services.iter().flat_map(|service| service.info().methods);
-        all.flat_map(|method| method.id.to_word().to_be_bytes()).collect()
     }
 
     /// The peer behind a connection.
@@ -345,8 +258,8 @@ impl Runtime {
     }
 
     /// A call of a peer runs as a task.
-    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Option<Duration>) {
-        due.into_iter().for_each(|due| self.agenda.add_due(due));
+    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration) {
+        self.agenda.add_due(due);
         self.tasks.add(key, control, due);
     }
 
@@ -431,7 +344,7 @@ impl Runtime {
 
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
-    pub(crate) fn after_turn(self: &Rc<Runtime>) -> bool {
+    pub(crate) fn after_turn(&self) -> bool {
         if !self.agenda.is_busy.get() && !self.tasks.is_woken() && self.agenda.due.get() > self.sender.turn_time() {
             return false;
         }
@@ -439,12 +352,12 @@ impl Runtime {
     }
 
     #[cold]
-    fn look_at_all(self: &Rc<Runtime>) -> bool {
+    fn look_at_all(&self) -> bool {
         if self.peers.borrow().queued > 0 {
             self.flush_queues();
         }
         self.end_late_calls();
-        let has_run = self.tasks.run(self);
+        let has_run = self.tasks.run(self.sender.turn_time());
         self.outbox.flush(&self.sender);
         self.close_ended();
         let is_busy = self.peers.borrow().queued > 0 || !self.outbox.is_empty() || !self.ended.borrow().is_empty();
@@ -475,13 +388,6 @@ impl Runtime {
         let retry = is_waiting.then_some(RETRY);
         let due = [self.calls.borrow().next_due(), self.tasks.next_due()].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
-    }
-
-    /// Drop what may have the runtime.
-    pub(crate) fn clear(&self) {
-        self.tasks.clear();
-        let services = self.services.take();
-        drop(services);
     }
 
     /// Calls that are under way: those of this side, tasks of others, and messages that wait.

@@ -2,15 +2,12 @@
 
 use am_api::HandlerId;
 
-/// A call. Words: the call's id, the method, how much time is left. Answered at once, with a status.
+/// A call. Words: the call's id, the method, how many nanoseconds are left. Answered at once, with a status.
 pub(crate) const CALL: HandlerId = HandlerId(0);
 /// The result of a call that was [`Status::Running`]. Words: the call's id, the status.
 pub(crate) const RESULT: HandlerId = HandlerId(1);
 /// Nobody waits for a call any more. Words: the call's id.
 pub(crate) const CANCEL: HandlerId = HandlerId(2);
-
-/// For a call without a deadline.
-pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
 /// How a call went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,10 +21,9 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::control::{Cancelled, Control};
 use crate::deadlines::{Deadlines, Ticket};
-use crate::runtime::Runtime;
 
 /// A task's control, and its place among the deadlines.
-type Running = (Rc<Control>, Option<Ticket>);
+type Running = (Rc<Control>, Ticket);
 
 /// Gives a task to an executor.
 pub(crate) type Spawn = Rc<dyn Fn(LocalTask)>;
@@ -127,8 +126,8 @@ impl Tasks {
     }
 
     /// A call runs as a task from now on.
-    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Option<Duration>) {
-        let ticket = due.map(|due| self.due.borrow_mut().add(due, control.clone()));
+    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Duration) {
+        let ticket = self.due.borrow_mut().add(due, control.clone());
         self.running.borrow_mut().insert(key, (control, ticket));
         *self.by_connection.borrow_mut().entry(key.0).or_default() += 1;
     }
@@ -137,7 +136,7 @@ impl Tasks {
     pub(crate) fn remove(&self, key: Key) {
         let removed = self.running.borrow_mut().remove(&key);
         if let Some((_, ticket)) = removed {
-            ticket.into_iter().for_each(|ticket| self.due.borrow_mut().remove(ticket));
+            self.due.borrow_mut().remove(ticket);
             let mut counts = self.by_connection.borrow_mut();
             if let Some(count) = counts.get_mut(&key.0) {
                 *count -= 1;
@@ -174,9 +173,8 @@ impl Tasks {
         self.woken.is_set.load(SeqCst)
     }
 
-    /// Poll the tasks that can go on. Returns whether there was one.
-    pub(crate) fn run(&self, runtime: &Rc<Runtime>) -> bool {
-        let now = runtime.sender.turn_time();
+    /// Cancel the tasks whose time is over, and poll those that can go on. Returns whether there was one.
+    pub(crate) fn run(&self, now: Duration) -> bool {
         let next_late = || self.due.borrow_mut().pop(now);
         while let Some(control) = next_late() {
             control.cancel(Cancelled::Deadline);

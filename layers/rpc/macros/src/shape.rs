@@ -221,3 +221,39 @@ impl WithoutItself<'_> {
         matches!((names.next(), names.next()), (Some(name), None) if name == self.0 || name == "Self")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(input: DeriveInput) -> String {
+        Shape::of(input).err().expect("it cannot be sent").to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_sent_says_why() {
+        let union = syn::parse_quote!(union Either { number: u32, float: f32 });
+        assert!(error(union).starts_with("a union cannot be sent"));
+        let variants = (0..=MOST_VARIANTS).map(|at| quote::format_ident!("V{at}"));
+        assert!(error(syn::parse_quote!(enum Many { #(#variants),* })).starts_with("an enum has at most 256 variants"));
+        let borrow = syn::parse_quote!(
+            struct Greeting {
+                name: &'static str,
+            }
+        );
+        assert!(error(borrow).starts_with("a field borrows from the frame"));
+        let attribute = syn::parse_quote!(
+            struct Greeting {
+                #[wire(skip)]
+                name: String,
+            }
+        );
+        assert_eq!(error(attribute), "the only attribute is `#[wire(recursive)]`");
+        let size = syn::parse_quote!(
+            struct Page {
+                number: Vec<usize>,
+            }
+        );
+        assert!(error(size).starts_with("machines differ in the size of `usize`"));
+    }
+}

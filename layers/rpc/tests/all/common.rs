@@ -238,7 +238,7 @@ impl Echo for Counting {
     }
 
     async fn bounce(&self, context: &Context, times: u32) -> u32 {
-        self.remaining.borrow_mut().extend(context.remaining());
+        self.remaining.borrow_mut().push(context.remaining());
         if times == 0 {
             return 0;
         }

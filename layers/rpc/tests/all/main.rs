@@ -4,10 +4,10 @@
 mod any_bytes;
 mod checks;
 mod common;
-mod compile;
 mod derive;
 mod hostile;
 mod layouts;
+mod no_allocation;
 mod outcomes;
 mod round_trips;
 #[cfg(feature = "serde")]
