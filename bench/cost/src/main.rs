@@ -14,12 +14,12 @@
 #![forbid(unsafe_code)]
 
 mod bare;
-#[cfg(feature = "rpc")]
+#[cfg(feature = "layers")]
 mod calls;
 mod marks;
 mod others;
 mod over;
-#[cfg(feature = "dp")]
+#[cfg(feature = "layers")]
 mod points;
 #[cfg(feature = "several")]
 mod several;
@@ -85,9 +85,9 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
             let _before: Vec<u8> = Vec::with_capacity(before);
             let ended = match over {
                 over::Over::Core => bare::run(),
-                #[cfg(feature = "dp")]
+                #[cfg(feature = "layers")]
                 over::Over::Dp => points::run(),
-                #[cfg(feature = "rpc")]
+                #[cfg(feature = "layers")]
                 over::Over::Rpc => calls::run(),
                 _ => trips::run(over),
             };

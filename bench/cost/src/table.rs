@@ -16,6 +16,9 @@ use crate::trips::TOGETHER;
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
 
+/// A remote procedure call may cost so many per cent more than a bare request and its reply.
+const RPC: u64 = 30;
+
 /// Tags, endpoints and the error model may cost so many per cent of a round trip.
 const ENDPOINTS: u64 = 10;
 
@@ -87,6 +90,7 @@ impl Table {
         all.extend(self.more_than(Over::Core, Over::Loopback, ENDPOINTS, "tags, endpoints and errors"));
         all.extend(self.more_than(Over::Loopback, Over::Endpoints, TOLERATED.0, "idle endpoints"));
         all.extend(self.more_than(Over::Loopback, Over::Dp, ENDPOINTS, "Directed Point's calls"));
+        all.extend(self.more_than(Over::Loopback, Over::Rpc, RPC, "a remote procedure call"));
         all.extend(self.more_than(Over::Amd, Over::Hostile, HOSTILE, "a hostile program"));
         all.extend(self.more_than(Over::Amd, Over::Scribbling, HOSTILE, "a program that scribbles over its memory"));
         all.extend(self.members_cost());

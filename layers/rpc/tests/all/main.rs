@@ -5,6 +5,7 @@ mod any_bytes;
 mod checks;
 mod common;
 mod derive;
+mod examples;
 mod hostile;
 mod layouts;
 mod no_allocation;
