@@ -9,7 +9,7 @@ use am_wire::control::{Incarnation, Name};
 use am_wire::{Framing, WORD_BYTES};
 
 use crate::names::{self, InvalidName};
-use crate::node_state::NodeState;
+use crate::node_state::{NodeState, longest_payload};
 use crate::{Connection, Endpoint, EndpointName, NotOpen};
 
 /// Why the set-up of a connection could not begin.
@@ -61,7 +61,8 @@ pub struct Description {
     pub why: FramingWhy,
     /// The most bytes of words (8 each) and payload in one frame.
     pub max_body: usize,
-    /// The longest payload that the peer accepts in one message. One that does not fit a frame travels in several.
+    /// What the peer [accepts](crate::Builder::max_message) in one message. A payload that does not fit a frame travels in several. If
+    /// this is less than a frame, a message has one frame at most.
     pub max_message: usize,
     /// The own end: the transport, as it was named at run time.
     pub transport: String,
@@ -87,7 +88,15 @@ impl fmt::Display for Description {
             Some(path) => write!(f, "{peer} by {path}")?,
             None => write!(f, "{peer} by {} ({mode})", address.as_ref().unwrap_or(transport))?,
         }
-        write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, {max_message} a message")
+        write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, ")?;
+        if max_message > max_body { write!(f, "{max_message} a message") } else { f.write_str("one frame a message") }
+    }
+}
+
+impl Description {
+    /// The longest payload of a message with any number of words: see [`Endpoint::max_payload`].
+    pub fn max_payload(&self) -> usize {
+        longest_payload(self.max_body, self.max_message)
     }
 }
 
@@ -172,8 +181,9 @@ impl<S> Endpoint<S> {
         self.node.borrow().bulk.message_bytes_on(to.0)
     }
 
-    /// The longest payload of a message on this connection: what the peer [accepts](crate::Builder::max_message), or what fits a
-    /// frame. `None` while the connection is not open.
+    /// The longest payload of a message on this connection, with any number of words: what the peer
+    /// [accepts](crate::Builder::max_message), or what fits a frame beside four words. If that is a frame, a message with fewer words may
+    /// have a [longer payload](Endpoint::frame_payload). `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection) -> Option<usize> {
         self.node.borrow().max_payload(to.0)
     }

@@ -284,10 +284,10 @@ impl NodeState {
         NotOpen::of(self.engine.core().state(flow))
     }
 
-    /// The longest payload of a message on an open connection: what the peer accepts, or what fits a frame.
+    /// The longest payload of a message on an open connection: what the peer accepts, or what fits a frame beside all words.
     pub(crate) fn max_payload(&self, flow: FlowId) -> Option<usize> {
         match self.engine.core().state(flow) {
-            FlowState::Open { max_body, max_message, .. } => Some(max_message.max(max_body)),
+            FlowState::Open { max_body, max_message, .. } => Some(longest_payload(max_body, max_message)),
             _ => None,
         }
     }
@@ -371,6 +371,10 @@ impl NodeState {
             Err((SendError::TooLarge { .. }, frame)) if LONG => {
                 self.send_long(flow, class, handler, words, payload, frame)
             }
+            Err((SendError::TooLarge { max, .. }, frame)) => {
+                let most = max.saturating_sub(words.len() * WORD_BYTES);
+                Err((RequestError::TooLargeForFrame { needs: payload.bytes(), most }, frame))
+            }
             Err((error, frame)) => Err((error.into(), frame)),
         }
     }
@@ -395,8 +399,8 @@ impl NodeState {
         let (bytes, words_bytes) = (payload.bytes(), words.len() * WORD_BYTES);
         let start = HEAD_WORDS * WORD_BYTES;
         if bytes > most || max_body <= start {
-            let most = (most + words_bytes).max(max_body);
-            return Err((RequestError::TooLarge { needs: bytes.saturating_add(words_bytes), most }, frame));
+            let most = most.max(max_body.saturating_sub(words_bytes));
+            return Err((RequestError::TooLarge { needs: bytes, most }, frame));
         }
         if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
             return Err((RequestError::NoCredit, frame));
@@ -583,6 +587,11 @@ impl NodeState {
         let NodeState { bulk, engine, .. } = self;
         bulk.admit(engine.core_mut(), endpoint, message)
     }
+}
+
+/// A frame carries what the peer need not accept as a long message, and shares its room with up to [`MAX_WORDS`].
+pub(crate) fn longest_payload(max_body: usize, max_message: usize) -> usize {
+    max_message.max(max_body.saturating_sub(MAX_WORDS * WORD_BYTES))
 }
 
 impl Drop for NodeState {

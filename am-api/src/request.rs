@@ -145,7 +145,7 @@ impl<S> Endpoint<S> {
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.
     ///
     /// # Errors
-    /// As [`Endpoint::try_request`]; [`TooLarge`](RequestError::TooLarge) beyond one [frame](Endpoint::frame_payload).
+    /// As [`Endpoint::try_request`]; [`TooLargeForFrame`](RequestError::TooLargeForFrame) beyond one [frame](Endpoint::frame_payload).
     #[inline]
     pub fn try_request_in_frame(
         &self,
