@@ -169,7 +169,7 @@ impl<S> Endpoint<S> {
     }
 
     /// Whether the peer's node has accepted all sent requests and replies, or they have returned. A program that is about to
-    /// end polls until this is true.
+    /// end waits until this is true: [`wait_accepted`](Endpoint::wait_accepted).
     pub fn is_accepted(&self, to: Connection) -> bool {
         let node = self.node.borrow();
         !node.engine.core().has_unacknowledged(to.0) && node.bulk.message_bytes_on(to.0) == 0

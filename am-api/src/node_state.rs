@@ -19,7 +19,7 @@ use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 use crate::bulk::{Bulk, Destination, PAYLOAD_AT, SentMessage};
 use crate::events::EventQueues;
 use crate::group_place::Membership;
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::members::MemberQueues;
 use crate::peers_file::Entry;
 use crate::waker::Waiter;
@@ -599,7 +599,8 @@ impl Drop for NodeState {
     fn drop(&mut self) {
         let NodeState { engine, transport, clock, .. } = self;
         if Owned::is_here(transport) {
-            engine.shut_down(|| clock.now(), &mut ***transport);
+            let unacknowledged = engine.shut_down(|| clock.now(), &mut ***transport);
+            log::report_abandoned(engine.core_mut(), None, unacknowledged);
         }
     }
 }
