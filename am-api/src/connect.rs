@@ -78,10 +78,10 @@ impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             FramingWhy::Configured => "as configured",
-            FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
-            FramingWhy::Shared => "forged sources pass, but other nodes can send too",
-            FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
-            FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
+            FramingWhy::NothingLearns => "any source address passes, and no switch learns it",
+            FramingWhy::Shared => "any source address passes, but other nodes can send too",
+            FramingWhy::SwitchLearns => "any source address passes, and a switch learns it",
+            FramingWhy::ForgedDropped => "frames pass with the true source address only, on one path at least",
         };
         let Description { peer, framing, max_body, max_message, transport, address, mode, path, .. } = self;
         match path {
