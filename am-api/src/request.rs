@@ -19,7 +19,9 @@ impl<S> Endpoint<S> {
     /// connection get [`NoCredit`](RequestError::NoCredit).
     ///
     /// # Errors
-    /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
+    /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling. A loop that only polls and tries again
+    /// keeps a processor busy: wait for [`Events::CAN_SEND`](crate::Events::CAN_SEND) by [`wait_events`](Endpoint::wait_events), or call
+    /// [`request`](Endpoint::request), which sleeps meanwhile.
     #[inline]
     pub fn try_request(
         &self,
