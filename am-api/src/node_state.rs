@@ -298,6 +298,17 @@ impl NodeState {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
     }
 
+    /// A request of this endpoint was not sent. If it would have blocked, record that for [`Events::CAN_SEND`](crate::Events). Returns `why`.
+    #[cold]
+    pub(crate) fn note_blocked(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(blocked) = &mut self.blocked
+            && why.is_temporary()
+        {
+            blocked.insert((endpoint, flow));
+        }
+        why
+    }
+
     /// The frame that was set aside for a reply. After the connection has ended, another reply may have used it.
     #[inline]
     pub(crate) fn reply_frame(&mut self, flow: FlowId) -> Result<Frame, RequestError> {
