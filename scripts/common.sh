@@ -24,10 +24,11 @@ help_and_exit() {
     exit 0
 }
 
-# What a running command is doing, from its log: the last thing it began.
+# What a running command is doing, from its log: cargo's progress, or the last thing it began.
 last_words() {
-    { tail -c 4000 "$1" 2>/dev/null | tr '\r' '\n' | grep -aE '^ *(Updating|Downloading|Downloaded|Compiling|Checking|Linking|Running|Doc-tests|test |Get:|Unpacking|Setting up)' \
-        | tail -n 1 | sed -E 's/\(.*//; s/ \.\.\. .*//; s/^ +//; s/ +$//'; } || true
+    { tail -c 4000 "$1" 2>/dev/null | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' \
+        | grep -aE '^ *(Building|Updating|Downloading|Downloaded|Compiling|Checking|Linking|Running|Doc-tests|test |Get:|Unpacking|Setting up)' \
+        | tail -n 1 | sed -E 's/^ *Building \[[=> ]*\] */building /; s/\(.*//; s/ \.\.\. .*//; s/^ +//; s/ +$//'; } || true
 }
 
 # Show that it goes on: in place on a terminal, a line now and then elsewhere.
@@ -81,8 +82,10 @@ step() {
     return "$status"
 }
 
+# Cargo names a crate when it begins it, and the crate that takes long may have begun before it: the progress names those at work.
 build_am_bench() {
-    step 'build am-bench' cargo build --release -p am-bench || die "$(tail -n 30 "$step_log")
+    step 'build am-bench' env CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 cargo build --release -p am-bench "$@" ||
+        die "$(tr '\r' '\n' <"$step_log" | grep -av '^ *Building' | tail -n 30)
 The build failed; all of it is in $step_log"
 }
 

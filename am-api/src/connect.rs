@@ -9,7 +9,7 @@ use am_wire::control::{Incarnation, Name};
 use am_wire::{Framing, WORD_BYTES};
 
 use crate::names::{self, InvalidName};
-use crate::node_state::NodeState;
+use crate::node_state::{NodeState, longest_payload};
 use crate::{Connection, Endpoint, EndpointName, NotOpen};
 
 /// Why the set-up of a connection could not begin.
@@ -61,7 +61,8 @@ pub struct Description {
     pub why: FramingWhy,
     /// The most bytes of words (8 each) and payload in one frame.
     pub max_body: usize,
-    /// The longest payload that the peer accepts in one message. One that does not fit a frame travels in several.
+    /// What the peer [accepts](crate::Builder::max_message) in one message. A payload that does not fit a frame travels in several. If
+    /// this is less than a frame, a message has one frame at most.
     pub max_message: usize,
     /// The own end: the transport, as it was named at run time.
     pub transport: String,
@@ -77,17 +78,25 @@ impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             FramingWhy::Configured => "as configured",
-            FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
-            FramingWhy::Shared => "forged sources pass, but other nodes can send too",
-            FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
-            FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
+            FramingWhy::NothingLearns => "any source address passes, and no switch learns it",
+            FramingWhy::Shared => "any source address passes, but other nodes can send too",
+            FramingWhy::SwitchLearns => "any source address passes, and a switch learns it",
+            FramingWhy::ForgedDropped => "frames pass with the true source address only, on one path at least",
         };
         let Description { peer, framing, max_body, max_message, transport, address, mode, path, .. } = self;
         match path {
             Some(path) => write!(f, "{peer} by {path}")?,
             None => write!(f, "{peer} by {} ({mode})", address.as_ref().unwrap_or(transport))?,
         }
-        write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, {max_message} a message")
+        write!(f, ", {framing} framing ({why}), {max_body} bytes a frame, ")?;
+        if max_message > max_body { write!(f, "{max_message} a message") } else { f.write_str("one frame a message") }
+    }
+}
+
+impl Description {
+    /// The longest payload of a message with any number of words: see [`Endpoint::max_payload`].
+    pub fn max_payload(&self) -> usize {
+        longest_payload(self.max_body, self.max_message)
     }
 }
 
@@ -160,7 +169,7 @@ impl<S> Endpoint<S> {
     }
 
     /// Whether the peer's node has accepted all sent requests and replies, or they have returned. A program that is about to
-    /// end polls until this is true.
+    /// end waits until this is true: [`wait_accepted`](Endpoint::wait_accepted).
     pub fn is_accepted(&self, to: Connection) -> bool {
         let node = self.node.borrow();
         !node.engine.core().has_unacknowledged(to.0) && node.bulk.message_bytes_on(to.0) == 0
@@ -172,8 +181,9 @@ impl<S> Endpoint<S> {
         self.node.borrow().bulk.message_bytes_on(to.0)
     }
 
-    /// The longest payload of a message on this connection: what the peer [accepts](crate::Builder::max_message), or what fits a
-    /// frame. `None` while the connection is not open.
+    /// The longest payload of a message on this connection, with any number of words: what the peer
+    /// [accepts](crate::Builder::max_message), or what fits a frame beside four words. If that is a frame, a message with fewer words may
+    /// have a [longer payload](Endpoint::frame_payload). `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection) -> Option<usize> {
         self.node.borrow().max_payload(to.0)
     }

@@ -34,14 +34,22 @@ pub enum RequestError {
     /// The node that prepared it was dropped.
     #[error("the node of this message was dropped")]
     NodeDropped,
-    /// It is longer than the peer accepts; or, if it is prepared, than a frame.
-    #[error(
-        "{needs} bytes of words (8 each) and payload, but at most {most} are possible: one frame if the message is prepared, otherwise what the peer accepts (its `Builder::max_message`)"
-    )]
+    /// Its payload is longer than the peer accepts.
+    #[error("the payload has {needs} bytes, and the peer accepts {most} (its `Builder::max_message`)")]
     TooLarge {
-        /// Bytes of words and payload.
+        /// Bytes of its payload.
         needs: usize,
-        /// The most that there may be.
+        /// The longest payload that the peer accepts with these words.
+        most: usize,
+    },
+    /// It is [prepared](crate::Endpoint::prepare), or otherwise has to travel in one frame, and is longer.
+    #[error(
+        "the payload has {needs} bytes, and the message's one frame has room for {most}; `try_request` takes several frames"
+    )]
+    TooLargeForFrame {
+        /// Bytes of its payload.
+        needs: usize,
+        /// The longest payload in one frame, beside these words.
         most: usize,
     },
     /// More word arguments than a message has; a call has one less, because its id is a word.
@@ -73,7 +81,7 @@ impl From<SendError> for RequestError {
             SendError::Ended(reason) => RequestError::Dead(reason),
             SendError::Refused(why) => RequestError::Refused(why),
             SendError::Unknown => RequestError::Closed,
-            SendError::TooLarge { needs, max: most } => RequestError::TooLarge { needs, most },
+            SendError::TooLarge { needs, max: most } => RequestError::TooLargeForFrame { needs, most },
         }
     }
 }

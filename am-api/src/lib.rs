@@ -36,7 +36,7 @@
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
 //! `request.rs`, `node_state.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
-//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs`, `store.rs` (long messages), `own_loop.rs` and `tokio_echo.rs`.
+//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` (a server, and a client that only sends), `store.rs` (long messages), `own_loop.rs` and `tokio_echo.rs`.
 //!
 //! ```
 //! use am_api::{HandlerId, Node, Request};
@@ -75,8 +75,8 @@
 //! # More than a frame
 //!
 //! A message may be as long as its receiver accepts, 1 MiB without [`max_message`](Builder::max_message). One that does not fit a frame travels in
-//! several and arrives as one, so values of 2 to 100 KB need nothing else: send them (`examples/store.rs`). Transfers are for more than
-//! that, and for data that has its place at the receiver.
+//! several and arrives as one, so a value of any length up to that is sent as one message (`examples/store.rs`). A longer one is a transfer,
+//! and so is data that has its place at the receiver.
 //!
 //! A transfer carries up to 4 GiB: [`put`](Endpoint::put) writes into a [`Region`] that the peer has registered, and
 //! [`get`](Endpoint::get) reads from it. Both ends learn when and how it ended. The region's owner sends its id to the peers. Every peer that
@@ -181,6 +181,14 @@
 //! [`try_call`](Endpoint::try_call) is a request with a deadline and one [outcome](Endpoint::on_outcome);
 //! [`answer`](Token::answer) answers it.
 //! [`cancel`](Endpoint::cancel) stops a transfer.
+//!
+//! # Ending
+//!
+//! A request that was sent has not arrived yet: its `Ok` says that the node has taken it. A program that ends, or drops its endpoint, first
+//! calls [`wait_accepted`](Endpoint::wait_accepted) for each connection on which it has sent (`examples/shutdown.rs`). Without it a message
+//! that is longer than a frame, and has not left, is dropped with its endpoint. Messages of one frame leave before an endpoint is closed,
+//! and the node's drop waits until they are acknowledged, or until 13 ms bring no progress. Messages that may not have arrived are logged
+//! as [`abandoned`](log). No handler is left to which they could return.
 //!
 //! # Forks
 //!

@@ -7,6 +7,7 @@
 //! | `unreachable` | warn | a peer did not answer a connect, or became unreachable | as above |
 //! | `ended` | info | an open connection ended, and this side did not close it | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
 //! | `returned` | warn | messages returned: one event for all of a connection that returned together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
+//! | `abandoned` | warn | an endpoint or a node was dropped, and messages that it had sent have perhaps not arrived: of an endpoint those longer than a frame | `endpoint`, none of a node; `messages` |
 //! | `joined`, `left` | info | a member joined, or left; only if an endpoint [watches](crate::Endpoint::on_members) | `name`, `address`; `reason` |
 //! | `changed` | info | the address, longest frame or framing of a member changed | `name`, `address`, `framing`, `max_frame` |
 //! | `trace_ended` | warn | the file of [`node:trace=FILE`](crate::transports) cannot be written, so no further frames are traced | `file`, `error`; no `node` |
@@ -155,6 +156,14 @@ impl Log {
             );
             false
         });
+    }
+}
+
+/// An endpoint was dropped, or the node, with this many messages of which the peers may not have all.
+pub(crate) fn report_abandoned(core: &mut Core<Frame>, endpoint: Option<EndpointId>, messages: usize) {
+    if messages > 0 {
+        let endpoint = endpoint.and_then(|endpoint| core.endpoint_name(endpoint)).map(display);
+        warn!(target: TARGET, node = %core.config().name, endpoint, messages, "abandoned");
     }
 }
 

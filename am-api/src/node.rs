@@ -19,7 +19,8 @@ use am_input::text_file;
 /// all of one thread: whichever endpoint is polled turns the loop for all.
 ///
 /// Endpoints keep their node running. When the last of them and the `Node` are
-/// dropped, every connection is closed and the peers are notified.
+/// dropped, every connection is closed and the peers are notified. What was
+/// sent may be lost then: see [Ending](crate#ending).
 pub struct Node {
     pub(crate) state: NodeRc,
     pub(crate) name: Name,

@@ -108,6 +108,14 @@ mod tests {
         is("nodes:7", None, None, None, "nodes:7");
     }
 
+    /// The errors of transports know them by this list.
+    #[test]
+    fn the_list_of_settings_is_complete() {
+        use crate::transports::NODE_SETTINGS;
+        let of_hint = HINT.split([' ', ',']).filter_map(|word| word.split_once('=')).map(|(key, _)| key);
+        assert_eq!(of_hint.collect::<Vec<_>>(), NODE_SETTINGS);
+    }
+
     #[test]
     fn other_settings_are_refused_with_a_hint() {
         for bad in [

@@ -19,7 +19,7 @@ use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 use crate::bulk::{Bulk, Destination, PAYLOAD_AT, SentMessage};
 use crate::events::EventQueues;
 use crate::group_place::Membership;
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::members::MemberQueues;
 use crate::peers_file::Entry;
 use crate::waker::Waiter;
@@ -284,10 +284,10 @@ impl NodeState {
         NotOpen::of(self.engine.core().state(flow))
     }
 
-    /// The longest payload of a message on an open connection: what the peer accepts, or what fits a frame.
+    /// The longest payload of a message on an open connection: what the peer accepts, or what fits a frame beside all words.
     pub(crate) fn max_payload(&self, flow: FlowId) -> Option<usize> {
         match self.engine.core().state(flow) {
-            FlowState::Open { max_body, max_message, .. } => Some(max_message.max(max_body)),
+            FlowState::Open { max_body, max_message, .. } => Some(longest_payload(max_body, max_message)),
             _ => None,
         }
     }
@@ -296,6 +296,17 @@ impl NodeState {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
+    }
+
+    /// A request of this endpoint was not sent. If it would have blocked, record that for [`Events::CAN_SEND`](crate::Events). Returns `why`.
+    #[cold]
+    pub(crate) fn note_blocked(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
+        if let Some(blocked) = &mut self.blocked
+            && why.is_temporary()
+        {
+            blocked.insert((endpoint, flow));
+        }
+        why
     }
 
     /// The frame that was set aside for a reply. After the connection has ended, another reply may have used it.
@@ -371,6 +382,10 @@ impl NodeState {
             Err((SendError::TooLarge { .. }, frame)) if LONG => {
                 self.send_long(flow, class, handler, words, payload, frame)
             }
+            Err((SendError::TooLarge { max, .. }, frame)) => {
+                let most = max.saturating_sub(words.len() * WORD_BYTES);
+                Err((RequestError::TooLargeForFrame { needs: payload.bytes(), most }, frame))
+            }
             Err((error, frame)) => Err((error.into(), frame)),
         }
     }
@@ -395,8 +410,8 @@ impl NodeState {
         let (bytes, words_bytes) = (payload.bytes(), words.len() * WORD_BYTES);
         let start = HEAD_WORDS * WORD_BYTES;
         if bytes > most || max_body <= start {
-            let most = (most + words_bytes).max(max_body);
-            return Err((RequestError::TooLarge { needs: bytes.saturating_add(words_bytes), most }, frame));
+            let most = most.max(max_body.saturating_sub(words_bytes));
+            return Err((RequestError::TooLarge { needs: bytes, most }, frame));
         }
         if class == Class::Request && self.engine.core().credit(flow, class) == 0 {
             return Err((RequestError::NoCredit, frame));
@@ -585,12 +600,18 @@ impl NodeState {
     }
 }
 
+/// A frame carries what the peer need not accept as a long message, and shares its room with up to [`MAX_WORDS`].
+pub(crate) fn longest_payload(max_body: usize, max_message: usize) -> usize {
+    max_message.max(max_body.saturating_sub(MAX_WORDS * WORD_BYTES))
+}
+
 impl Drop for NodeState {
     /// The node and its endpoints are dropped. Close the connections, which notifies the peers. A forked child closes nothing.
     fn drop(&mut self) {
         let NodeState { engine, transport, clock, .. } = self;
         if Owned::is_here(transport) {
-            engine.shut_down(|| clock.now(), &mut ***transport);
+            let unacknowledged = engine.shut_down(|| clock.now(), &mut ***transport);
+            log::report_abandoned(engine.core_mut(), None, unacknowledged);
         }
     }
 }

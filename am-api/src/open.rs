@@ -72,6 +72,11 @@ pub enum OpenError {
     /// A setting that leaves nothing to work with.
     #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
     ZeroSetting(&'static str),
+    /// A longer message than a node can accept.
+    #[error(
+        "`max_message` is {0} bytes, and a node accepts at most {MAX_MESSAGE}; for more there are transfers (`Endpoint::put`)"
+    )]
+    MaxMessage(usize),
 }
 
 am_transport::debug_as_display!(OpenError);
@@ -244,7 +249,7 @@ impl Builder {
     }
 
     /// The longest payload that this node accepts in one message: 1 MiB without this, at most 1 GiB. Peers learn it when they
-    /// connect. With 0 it accepts what fits a frame.
+    /// connect. It is for messages longer than a frame: a node accepts each message that fits one, and no other with 0.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = Some(bytes);
         self
@@ -339,8 +344,10 @@ impl Builder {
         config.hears_all = caps.hears_all;
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;
-        let most = self.max_message.map(|bytes| bytes.min(MAX_MESSAGE) as u32);
-        config.max_message = most.unwrap_or(config.max_message);
+        if let Some(bytes) = self.max_message {
+            let most = u32::try_from(bytes).ok().filter(|_| bytes <= MAX_MESSAGE);
+            config.max_message = most.ok_or(OpenError::MaxMessage(bytes))?;
+        }
         config.window = self.window.unwrap_or(config.window);
         if self.no_coalescing {
             config.coalesce_below = 0;

@@ -124,7 +124,7 @@ impl Prepared {
     pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
         let room = self.room as usize;
         if length > room {
-            return Err((RequestError::TooLarge { needs: length, most: room }, self));
+            return Err((RequestError::TooLargeForFrame { needs: length, most: room }, self));
         }
         let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         self.clear_to(length);
@@ -219,11 +219,11 @@ impl NodeState {
             return Err(RequestError::TooManyWords { count: words.len(), most: MAX_WORDS });
         }
         let front = words.len() * WORD_BYTES;
-        let needs = front.saturating_add(least);
-        if needs > max_body {
-            return Err(RequestError::TooLarge { needs, most: max_body });
+        let longest = max_body.saturating_sub(front);
+        if least > longest {
+            return Err(RequestError::TooLargeForFrame { needs: least, most: longest });
         }
-        let (words, room) = (words.len() as u8, most.clamp(least, max_body - front) as u32);
+        let (words, room) = (words.len() as u8, most.clamp(least, longest) as u32);
         let (node, frame, endpoint) = (NodeWeak::new(), None, None);
         Ok(Prepared { node, frame, endpoint, flow, class, handler, words, framing, room, written: 0 })
     }

@@ -24,13 +24,11 @@ pub enum ReplyError {
     #[error("the node that received the request was dropped")]
     NodeDropped,
     /// The reply is longer than the peer accepts.
-    #[error(
-        "{needs} bytes of words (8 each) and payload, but at most {most} are possible: what the peer accepts (its `Builder::max_message`)"
-    )]
+    #[error("the payload has {needs} bytes, and the peer accepts {most} (its `Builder::max_message`)")]
     TooLarge {
-        /// Bytes of words and payload.
+        /// Bytes of its payload.
         needs: usize,
-        /// The most bytes.
+        /// The longest payload that the peer accepts with these words.
         most: usize,
     },
     /// Too many word arguments.

@@ -19,7 +19,9 @@ impl<S> Endpoint<S> {
     /// connection get [`NoCredit`](RequestError::NoCredit).
     ///
     /// # Errors
-    /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
+    /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling. A loop that only polls and tries again
+    /// keeps a processor busy: wait for [`Events::CAN_SEND`](crate::Events::CAN_SEND) by [`wait_events`](Endpoint::wait_events), or call
+    /// [`request`](Endpoint::request), which sleeps meanwhile.
     #[inline]
     pub fn try_request(
         &self,
@@ -145,7 +147,7 @@ impl<S> Endpoint<S> {
     /// As [`try_request`](Endpoint::try_request), of a message in one frame: for a layer that has its own way for longer ones.
     ///
     /// # Errors
-    /// As [`Endpoint::try_request`]; [`TooLarge`](RequestError::TooLarge) beyond one [frame](Endpoint::frame_payload).
+    /// As [`Endpoint::try_request`]; [`TooLargeForFrame`](RequestError::TooLargeForFrame) beyond one [frame](Endpoint::frame_payload).
     #[inline]
     pub fn try_request_in_frame(
         &self,

@@ -32,13 +32,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use am_engine::{PollScope, Turn};
-use am_proto::{EndpointId, FlowId, Time};
+use am_proto::{EndpointId, Time};
 use am_wire::Class;
 
 use crate::dispatch::BUDGET;
 use crate::node_state::NodeState;
 use crate::waker::{BY_PROGRAM, NodeDescriptor, NodeWaker};
-use crate::{Endpoint, Events, Node, NotOpen, RequestError};
+use crate::{Endpoint, Events, Node, NotOpen};
 
 /// How many turns with frames and without an event a call makes before it returns to the program.
 const MAX_TURNS: usize = 16;
@@ -313,17 +313,6 @@ impl NodeState {
         events.set(Events::CONNECTION, self.events.has(endpoint));
         events.set(Events::MEMBERS, self.members.has(endpoint));
         events
-    }
-
-    /// A request of this endpoint was not sent. If it would have blocked, record that for [`Events::CAN_SEND`]. Returns `why`.
-    #[cold]
-    pub(crate) fn note_blocked(&mut self, endpoint: EndpointId, flow: FlowId, why: RequestError) -> RequestError {
-        if let Some(blocked) = &mut self.blocked
-            && why.is_temporary()
-        {
-            blocked.insert((endpoint, flow));
-        }
-        why
     }
 
     /// Whether a blocked connection of this endpoint can send now, or has ended. Such connections are no longer blocked.

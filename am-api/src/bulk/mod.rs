@@ -433,9 +433,11 @@ impl Bulk {
         core: &mut Core<Frame>,
         transport: &mut dyn Transport,
         endpoint: EndpointId,
-    ) -> (Vec<Source>, Vec<MessageNumber>) {
+    ) -> (Vec<Source>, Vec<MessageNumber>, usize) {
         // Segments that were acknowledged count as deposited.
         while self.take_in(core, transport, endpoint, MAX_TRANSFERS) > 0 {}
+        let its = self.outgoing.iter().filter(|outgoing| outgoing.completion.endpoint == endpoint);
+        let abandoned = its.filter(|outgoing| outgoing.is_message()).count();
         let dropped = self.long.forget(endpoint);
         for at in (0..self.outgoing.len()).rev() {
             if self.outgoing[at].completion.endpoint == endpoint {
@@ -448,7 +450,7 @@ impl Bulk {
         self.returned.retain(|(of, _)| *of != endpoint);
         self.regions.forget(endpoint);
         self.settle();
-        (mem::take(&mut self.lent), dropped)
+        (mem::take(&mut self.lent), dropped, abandoned)
     }
 
     /// End an outgoing transfer.

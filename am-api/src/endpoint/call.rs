@@ -94,7 +94,7 @@ impl<S> Endpoint<S> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Endpoint::try_request`]. The call was not sent then, and has no outcome.
+    /// As for [`Endpoint::try_request`], which also says how to wait for room. The call was not sent then, and has no outcome.
     pub fn try_call(
         &self,
         to: Connection,

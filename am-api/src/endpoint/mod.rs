@@ -25,6 +25,7 @@ pub use sender::Sender;
 pub use transfer::Transfer;
 
 use crate::group_place::Membership;
+use crate::log;
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 use crate::waker::{BY_PROGRAM, Waiter};
 use crate::{Connection, Destination, Events, HandlerId, LongHead, NotOpen, NotReached, RequestError};
@@ -37,6 +38,8 @@ const LONG_REST: Duration = Duration::from_millis(1);
 ///
 /// `S` is the application's state: handlers get it as `&mut S` from the caller that polls. A handler finds its endpoint at
 /// [`Message::endpoint`], and can do everything with it but poll and set handlers.
+///
+/// Dropping it closes its connections. What was sent and has not arrived may be lost then: see [Ending](crate#ending).
 pub struct Endpoint<S> {
     pub(crate) node: NodeRc,
     pub(crate) id: EndpointId,
@@ -245,6 +248,13 @@ impl<S> Endpoint<S> {
         self.ready(to).map_err(|why| self.node.borrow_mut().not_reached(why))
     }
 
+    /// Poll until the peer's node has accepted all that was sent on the connection, or it has returned (see
+    /// [`is_accepted`](Endpoint::is_accepted)), or the time is over. Returns whether it has. A program that has sent and is about to end
+    /// calls this first.
+    pub fn wait_accepted(&mut self, state: &mut S, to: Connection, timeout: Duration) -> bool {
+        self.is_accepted(to) || self.poll_until(state, timeout, |endpoint, _, _| endpoint.is_accepted(to))
+    }
+
     /// As [`try_request`](Endpoint::try_request), but polls until there is room, however long the receiver takes. Handlers run
     /// meanwhile, so a handler cannot call it.
     ///
@@ -363,7 +373,8 @@ impl<S> Drop for Endpoint<S> {
         }
         let Some(mut node) = borrow_to_drop(&self.node) else { return };
         let NodeState { bulk, engine, transport, .. } = &mut *node;
-        let (lent, dropped) = bulk.forget(engine.core_mut(), &mut ***transport, self.id);
+        let (lent, dropped, abandoned) = bulk.forget(engine.core_mut(), &mut ***transport, self.id);
+        log::report_abandoned(engine.core_mut(), Some(self.id), abandoned);
         node.core().close_endpoint(self.id, &dropped);
         node.events.remove(self.id);
         node.members.remove(self.id);

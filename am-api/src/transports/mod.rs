@@ -119,6 +119,9 @@ fn owned<T: Transport + 'static>(open: impl FnOnce() -> Result<T, Box<dyn std::e
 /// The schemes that a build can leave out. Each is a feature of this crate.
 const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];
 
+/// What an operator sets of a node, behind its transports.
+pub(crate) const NODE_SETTINGS: [&str; 3] = ["patience", "window", "trace"];
+
 /// Why a transport could not be opened.
 #[derive(thiserror::Error)]
 pub enum OpenError {
@@ -241,6 +244,20 @@ pub(crate) fn open_for(names: &str, node: Option<Name>) -> Result<Box<dyn Transp
     Ok(Box::new(Multipath::new(ways, EtherType::DEFAULT)?))
 }
 
+/// An error about a transport's setting that is a node's says where that is written.
+fn with_place(error: NameError) -> NameError {
+    match error {
+        NameError::Setting { scheme, setting, .. }
+            if NODE_SETTINGS.contains(&setting.split('=').next().unwrap_or_default()) =>
+        {
+            let hint =
+                format!("it is a setting of the node, and has its place behind all transports: `+node:{setting}`");
+            NameError::Setting { scheme, setting, hint }
+        }
+        other => other,
+    }
+}
+
 fn open_one(text: &str, node: Option<Name>) -> Result<(usize, Box<dyn Transport>), OpenError> {
     let name: TransportName = text.parse()?;
     let Some(rank) = KINDS.iter().position(|kind| kind.scheme == name.scheme()) else {
@@ -253,7 +270,7 @@ fn open_one(text: &str, node: Option<Name>) -> Result<(usize, Box<dyn Transport>
         Ok(transport) => Ok((rank, transport)),
         // The text of a `NameError` has the name already.
         Err(why) => Err(match why.downcast::<NameError>() {
-            Ok(error) => OpenError::Name(*error),
+            Ok(error) => OpenError::Name(with_place(*error)),
             Err(why) => OpenError::Kind { name: text.to_owned(), why },
         }),
     }

@@ -143,6 +143,23 @@ fn client(address: &str) -> (Side<Seen>, Connection) {
 }
 
 /// Interrupted among requests: what was handled does not come back.
+/// The server counts all of what a client has sent that only sends, however soon the client has ended.
+#[test]
+fn shutdown_send_ends_when_all_has_arrived() {
+    let child = example("shutdown").arg("udp:127.0.0.1:0").stdout(Stdio::piped()).spawn().expect("started");
+    let mut server = Running(child);
+    let mut lines = BufReader::new(server.0.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    lines.read_line(&mut text).expect("a line");
+    let address = text.strip_prefix("serving on udp:").and_then(|line| line.split_once(';')).expect("an address").0;
+    assert_eq!(printed("shutdown", &["send", &format!("udp:127.0.0.1:0,peer={address}")]), "sent 3\n");
+    // What was accepted waits for its handler. The signal is answered after it.
+    kill(Pid::from_raw(server.0.id() as i32), Signal::SIGINT).expect("it is there");
+    text.clear();
+    lines.read_to_string(&mut text).expect("text");
+    assert_eq!(text, "handled 3\n");
+}
+
 #[test]
 fn shutdown_loses_nothing() {
     let mut child = example("shutdown").arg("udp:127.0.0.1:0").stdout(Stdio::piped()).spawn().expect("started");

@@ -55,10 +55,10 @@ fn it_is_as_large_as_a_frame_and_no_larger() {
     let prepared = alpha.endpoint.prepare(to, SINK, &[1, 2], 0, usize::MAX).unwrap();
     assert_eq!(prepared.room(), most);
     let (error, prepared) = prepared.commit(most + 1).unwrap_err();
-    assert_eq!(error, RequestError::TooLarge { needs: most + 1, most });
+    assert_eq!(error, RequestError::TooLargeForFrame { needs: most + 1, most });
     prepared.commit(most).unwrap();
     let error = alpha.endpoint.prepare(to, SINK, &[1, 2], most + 1, usize::MAX).unwrap_err();
-    assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
+    assert_eq!(error, RequestError::TooLargeForFrame { needs: most + 1, most });
     assert_eq!(
         alpha.endpoint.prepare(to, SINK, &[0; 5], 0, 1).unwrap_err(),
         RequestError::TooManyWords { count: 5, most: 4 }
@@ -172,7 +172,7 @@ fn replies_are_built_in_place_too() {
     beta.endpoint.on_request(SINK, |_, Request { message: request, token }| {
         let most = token.frame_payload(2);
         let (error, token) = token.prepare(SINK, &[1, 2], most + 1, most + 1).unwrap_err();
-        assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
+        assert_eq!(error, RequestError::TooLargeForFrame { needs: most + 1, most });
         let mut reply = token.prepare(SINK, &[1, 2], 1, request.payload().len()).unwrap();
         reply.write_all(request.payload()).unwrap();
         let written = reply.written();

@@ -112,13 +112,50 @@ fn a_message_that_is_too_large_is_not_sent() {
     let most = alpha.endpoint.max_payload(to).unwrap();
     let payload = vec![0; most + 1];
     let error = alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload);
-    assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
+    assert_eq!(error, Err(RequestError::TooLarge { needs: most + 1, most }));
     assert_eq!(
         alpha.endpoint.try_request(to, HandlerId(0), &[0; 5], b""),
         Err(RequestError::TooManyWords { count: 5, most: 4 })
     );
     assert_eq!(alpha.counter("requests_sent"), 0);
     assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload[..most]), Ok(()));
+}
+
+/// A peer that accepts less than a frame accepts a frame. What `max_payload` says goes with any words, and the errors count the payload.
+#[test]
+fn a_peer_that_accepts_one_frame_says_how_long_a_payload_is() {
+    for max_message in [0, 100] {
+        let (mut alpha, mut beta) = nodes::<(), ()>(plain("alpha"), plain("beta").max_message(max_message));
+        let to = connect(&mut alpha, &mut beta);
+        let (most, described) = (alpha.endpoint.max_payload(to).unwrap(), alpha.endpoint.describe(to).unwrap());
+        assert_eq!((most, described.max_payload()), (described.max_body - 32, most));
+        assert!(described.to_string().ends_with(" bytes a frame, one frame a message"), "{described}");
+        alpha.endpoint.try_request(to, HandlerId(0), &[0; 4], &vec![0; most]).expect("with all words");
+        for words in [&[][..], &[1], &[1, 2, 3, 4]] {
+            let most = alpha.endpoint.frame_payload(to, words.len()).unwrap();
+            let (fits, longer) = (vec![0; most], vec![0; most + 1]);
+            alpha.endpoint.try_request(to, HandlerId(0), words, &fits).expect("one frame");
+            let error = alpha.endpoint.try_request(to, HandlerId(0), words, &longer).unwrap_err();
+            assert_eq!(error, RequestError::TooLarge { needs: most + 1, most });
+            let said =
+                format!("the payload has {} bytes, and the peer accepts {most} (its `Builder::max_message`)", most + 1);
+            assert_eq!(error.to_string(), said);
+            let error = alpha.endpoint.try_request_in_frame(to, HandlerId(0), words, &longer).unwrap_err();
+            assert_eq!(error, RequestError::TooLargeForFrame { needs: most + 1, most });
+            assert!(error.to_string().contains("one frame has room for"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn who_wants_to_accept_more_than_a_message_can_have_is_refused() {
+    let open = |bytes: usize| plain("alpha").max_message(bytes).open_on(in_memory().0).map(drop);
+    open(1 << 30).expect("the longest");
+    for bytes in [(1 << 30) + 1, 3_000_000_000, usize::MAX] {
+        let error = open(bytes).unwrap_err();
+        assert!(matches!(error, OpenError::MaxMessage(asked) if asked == bytes), "{error}");
+        assert!(error.to_string().contains("at most 1073741824; for more there are transfers"), "{error}");
+    }
 }
 
 #[test]
@@ -276,6 +313,6 @@ fn settings_that_leave_nothing_are_refused() {
 fn absurd_lengths_are_too_large() {
     let (alpha, _beta, to) = connected::<(), ()>();
     let prepared = alpha.endpoint.prepare(to, HandlerId(0), &[1], usize::MAX, usize::MAX).map(drop);
-    assert!(matches!(prepared, Err(RequestError::TooLarge { .. })), "{prepared:?}");
+    assert!(matches!(prepared, Err(RequestError::TooLargeForFrame { .. })), "{prepared:?}");
     assert_eq!(alpha.endpoint.frame_payload(to, 1 << 61), None);
 }

@@ -95,6 +95,34 @@ fn connected_and_ended() {
     );
 }
 
+/// An endpoint takes along what is longer than a frame and has not left; its node waits for short messages, and not for a peer that is
+/// silent. Who waits until all is accepted abandons nothing.
+#[test]
+fn what_is_abandoned_is_logged() {
+    let (lines, _guard) = Lines::listen();
+    let abandoned =
+        |lines: &Lines| -> Vec<String> { lines.take().into_iter().filter(|line| line.contains("abandoned")).collect() };
+    let (alpha, beta, to) = worked(1);
+    alpha.endpoint.try_request(to, WORK, &[], &vec![0; 1 << 20]).expect("room");
+    drop((alpha, beta));
+    let both = ["WARN abandoned node=alpha endpoint=main messages=1", "WARN abandoned node=alpha messages=1"];
+    assert_eq!(abandoned(&lines), both, "the second is its head, a message of one frame");
+    let (alpha, beta, to) = worked(1);
+    (0..3).for_each(|_| alpha.endpoint.try_request(to, WORK, &[], b"").expect("room"));
+    drop(alpha);
+    assert_eq!(abandoned(&lines), ["WARN abandoned node=alpha messages=3"]);
+    drop(beta);
+
+    let (mut alpha, mut beta, to) = worked(1);
+    alpha.endpoint.try_request(to, WORK, &[], &vec![0; 1 << 20]).expect("room");
+    assert!(!alpha.endpoint.wait_accepted(&mut alpha.state, to, Duration::ZERO), "beta has not polled");
+    until(&mut alpha, &mut beta, "accepted", |alpha, _| {
+        alpha.endpoint.wait_accepted(&mut alpha.state, to, Duration::from_millis(1))
+    });
+    drop((alpha, beta));
+    assert_eq!(abandoned(&lines), [""; 0]);
+}
+
 #[test]
 fn all_that_comes_back_together_is_one_event() {
     let (lines, _guard) = Lines::listen();

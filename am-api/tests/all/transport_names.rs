@@ -19,6 +19,19 @@ fn a_setting_is_said_once() {
     }
 }
 
+/// A user who writes a node's setting to a transport learns where it has its place.
+#[test]
+fn a_setting_of_the_node_has_its_place_behind_the_transports() {
+    for name in ["shm:lab", "udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sim:7", "amd:/run/amd.sock"] {
+        for setting in ["patience=5", "window=64", "trace=file", "patience"] {
+            let error = am_api::transports::open(&format!("{name},{setting}")).map(drop).unwrap_err().to_string();
+            assert!(error.contains(&format!("behind all transports: `+node:{setting}`")), "{name}: {error}");
+        }
+    }
+    let other = am_api::transports::open("shm:lab,colour=5").map(drop).unwrap_err().to_string();
+    assert!(other.contains("the settings are `dir=`"), "{other}");
+}
+
 #[test]
 fn a_plus_joins_two_names() {
     for text in ["+", "shm:lab+", "+shm:lab", "shm:lab++udp:127.0.0.1:0"] {

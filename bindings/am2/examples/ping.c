@@ -1,11 +1,12 @@
 /* Each process asks the next one, and one is answered: round trips, a medium message, a transfer.
  *
- *   make -C bindings/am2 && sudo make -C bindings/am2 install
+ *   make -C bindings/am2 && sudo make -C bindings/am2 install && sudo ldconfig
  *   cc -std=c11 -O2 bindings/am2/examples/ping.c $(pkg-config --cflags --libs am2) -o ping
+ *   cargo build --release -p am-run
  *
  *   ./ping                                   alone: a process talks to itself
- *   am-run -n 4 ./ping                       over UDP
- *   am-run -n 4 --transport shm ./ping
+ *   target/release/am-run -n 4 ./ping        over UDP
+ *   target/release/am-run -n 4 --transport shm ./ping
  *   mpirun -n 4 ./ping
  */
 #include <am.h>
@@ -22,7 +23,7 @@ static unsigned char segment[BYTES];
 static void check(int code, const char *what)
 {
     if (code != AM_OK) {
-        fprintf(stderr, "ping: %s: error %d\n", what, code);
+        fprintf(stderr, "ping: %s: %s\n", what, AM2_ErrorText(code));
         exit(1);
     }
 }
@@ -30,7 +31,8 @@ static void check(int code, const char *what)
 static void on_error(int status, op_t opcode, void *argblock)
 {
     const am_argblock_t *block = argblock;
-    fprintf(stderr, "ping: a message (%d) to handler %d came back: %d\n", opcode, block->handler, status);
+    fprintf(stderr, "ping: a message (%d) to handler %d came back: %s\n", opcode, block->handler,
+            AM2_StatusText(status));
     exit(1);
 }
 

@@ -5,6 +5,12 @@
  *   make -C bindings/am2 && sudo make -C bindings/am2 install      (PREFIX=/usr/local; DESTDIR as usual)
  *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs am2) -o program
  *
+ * `make` builds target/library/libam2.so. Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it. A
+ * directory of your own as PREFIX needs no root:
+ *
+ *   make -C bindings/am2 install PREFIX=$PWD/try
+ *   cc -std=c11 -O2 program.c $(PKG_CONFIG_PATH=try/lib/pkgconfig pkg-config --cflags --libs am2) -Wl,-rpath,$PWD/try/lib -o program
+ *
  * A whole program is bindings/am2/examples/ping.c. Processes of one job: am_spmd.h.
  *
  * LANGUAGES. C99 or later, where the compiler has C11's _Generic (gcc 4.9, clang 3.0), and C++11 or later. A program means the same in both.
@@ -13,21 +19,22 @@
  * "shm:lab", "xdp:eth1", "shm:lab+udp:10.0.0.7:7000", .. AM_Init prints what is wrong with a name.
  *
  * RESULTS. Each call returns AM_OK or one of AM_ERR_... No call ends the program. NULL, a handle that was
- * freed and an index out of range are AM_ERR_BAD_ARG.
+ * freed and an index out of range are AM_ERR_BAD_ARG. AM2_ErrorText says what a result means.
  *
  * TAGS. A message carries the tag of its translation. An endpoint accepts messages with its own tag; with
  * the tag AM_ALL all messages, and with AM_NONE, which a new endpoint has, none.
  *
  * WHAT COMES BACK. A message that is not delivered comes to handler 0 of the endpoint that sent it, with
- * the reason, the kind of message and an am_argblock_t. It came to no handler of the peer, except
+ * the reason (AM2_StatusText), the kind of message and an am_argblock_t. It came to no handler of the peer, except
  * with EUNREACHABLE: then it may have. Without a handler 0 a line on standard error says it. A get also comes back if its peer ends first.
  *
  * TRANSFERS write to the segment before their handlers run, perhaps before those of earlier messages have: write to a place again when the
  * peer has answered. A request of more than 65,536 bytes returns when the peer has all of it, or it has come back.
  *
- * WHAT WAITS HAS A BOUND. A request waits for room, also one to this process: 16 MiB wait for each endpoint. Replies longer than a frame
- * are copied, and leave with polls; meanwhile requests wait, those of a peer for which 1 MiB waits, and all while 256 MiB wait in the
- * process. A medium longer than a frame arrives whole: its parts wait in memory of the node, at most 64 MiB.
+ * MEMORY. A request waits for room. At most 16 MiB of an endpoint's requests to this process wait for their handlers. The library copies a
+ * reply that is longer than a frame, and sends the copy with later polls. While 1 MiB of such copies waits for a peer, that peer's requests
+ * are not handled; while 256 MiB wait in the process, no peer's are. The parts of a medium longer than a frame wait in memory of the node,
+ * at most 64 MiB, until all have arrived.
  *
  * POLLING. A process that does not poll answers nobody. After 30 s without an answer a peer is taken for unreachable, and
  * after 120 s also if nothing was sent to it.
@@ -153,6 +160,10 @@ typedef struct {
 /* Handler 0: typedef void (*)(int status, op_t opcode, void *argblock), the block an am_argblock_t. */
 typedef void (*am_error_handler_t)(int status, op_t opcode, void *argblock);
 typedef void (*am_handler_fn_t)(void);
+
+/* What a result of a call means, and the status of a message that came back. The text is valid for ever. */
+const char *AM2_ErrorText(int result);
+const char *AM2_StatusText(int status);
 
 /* The process. AM_Init finds the process's place (am_spmd.h) and opens the transport; a second call does nothing. In a job all
  * processes call it, also after AM_Terminate. That frees everything when what was sent has arrived, or has not for 30 s. */

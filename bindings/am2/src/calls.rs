@@ -7,7 +7,7 @@ use am_api::ForeignMemory;
 
 use crate::am::{self, Am};
 use crate::bundle::Bundle;
-use crate::code::{Code, guarded};
+use crate::code::{Code, Status, guarded};
 use crate::context;
 use crate::endpoint::{Ep, MAX_TRANSLATIONS, Tag, Translation};
 use crate::leave;
@@ -36,6 +36,20 @@ pub(crate) fn at_ep(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Result<()
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn AM_Init() -> c_int {
     guarded(process::init)
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn AM2_ErrorText(result: c_int) -> *const c_char {
+    Code::text_of(result).as_ptr()
+}
+
+/// See `am.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn AM2_StatusText(status: c_int) -> *const c_char {
+    Status::text_of(status).as_ptr()
 }
 
 /// See `am.h`.

@@ -17,6 +17,10 @@
  *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs amdp) -o program
  *
  * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
+ * A directory of your own as PREFIX needs no root:
+ *
+ *   make -C bindings/dp install PREFIX=$PWD/try
+ *   cc program.c $(PKG_CONFIG_PATH=try/lib/pkgconfig pkg-config --cflags --libs amdp) -Wl,-rpath,$PWD/try/lib -o program
  *
  * LANGUAGES. C99 or C++11, and later ones of both; nothing else is needed.
  *

@@ -11,6 +11,10 @@
  *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs amfm) -o program
  *
  * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
+ * A directory of your own as PREFIX needs no root:
+ *
+ *   make -C bindings/fm install PREFIX=$PWD/try
+ *   cc program.c $(PKG_CONFIG_PATH=try/lib/pkgconfig pkg-config --cflags --libs amfm) -Wl,-rpath,$PWD/try/lib -o program
  *
  * It is C99 and C++11, and later ones of both.
  *

@@ -328,17 +328,19 @@ impl Engine {
 
     /// Shut this node down. First wait until all sent messages are acknowledged. Then close every flow, which reports to
     /// each peer which of its messages have arrived. The wait for a silent peer ends after 13 ms. A peer whose queue is full,
-    /// because its handlers take long, has the configured patience instead.
-    pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
+    /// because its handlers take long, has the configured patience instead. Returns how many messages were not acknowledged.
+    pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) -> usize {
         let patience = self.core.config().patience;
         // Only commands with an address can fail.
         _ = transport.control(Command::Leave(patience / 2));
         let until = now() + patience;
         self.turn_while(&now, until, transport, |core| core.kept_messages());
+        let unacknowledged = self.core.kept_messages();
         self.core.shut_down();
         self.turn_while(&now, until, transport, Core::closing_flows);
         self.core.say_farewell();
         self.turn_while(&now, until, transport, |core| core.has_output() as usize);
+        unacknowledged
     }
 
     /// Turn until `left` returns 0, or has not fallen for [`SHUTDOWN_IDLE_LIMIT`]. Before `until`, this limit is suspended

@@ -30,7 +30,9 @@ pub enum NameError {
     #[error("`{0}` names no transport: write SCHEME:REST, as in `xdp:eth1` or `udp:10.0.0.7:7000`")]
     Scheme(String),
     /// The part behind the scheme is missing.
-    #[error("`{scheme}` is not complete: write `{scheme}:{example}`, for instance")]
+    #[error(
+        "`{scheme}` is not complete: write `{scheme}:{example}`, for instance; only a process of a job (docs/am-run.md) completes it itself"
+    )]
     NoRest {
         /// The scheme.
         scheme: String,

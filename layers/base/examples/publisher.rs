@@ -22,10 +22,11 @@ fn serve(subscribers: usize, count: u64, on: &str) -> Result<(), Box<dyn Error>>
     // As many may wait for a subscriber as there are, so that one that is late for a moment misses none.
     let ticks = Publisher::new(&mut endpoint, TICKS, count as usize);
     writeln!(stdout(), "serving on {}", node.local_address())?;
-    while ticks.subscribers().len() < subscribers {
+    while ticks.subscribers(&endpoint).len() < subscribers {
         ticks.wait(&mut endpoint, &mut (), SHORT);
     }
     for number in 1..=count {
+        // All have one key. With several, the last message may overtake older ones of other keys (`Wanted::Latest`).
         let is_last = u64::from(number == count);
         ticks.publish(&endpoint, 0, &[number, is_last], format!("tick {number}").into_bytes())?;
         ticks.wait(&mut endpoint, &mut (), Duration::ZERO);
@@ -34,7 +35,7 @@ fn serve(subscribers: usize, count: u64, on: &str) -> Result<(), Box<dyn Error>>
     while !ticks.is_accepted(&endpoint) && Instant::now() < until {
         ticks.wait(&mut endpoint, &mut (), SHORT);
     }
-    writeln!(stdout(), "{:?}", ticks.counters())?;
+    writeln!(stdout(), "{:?}", ticks.counters(&endpoint))?;
     Ok(())
 }
 

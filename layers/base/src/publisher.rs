@@ -23,7 +23,8 @@ const MAX_WORDS: usize = 2;
 pub enum Wanted {
     /// Each message, in order. If its queue is full, the oldest one is dropped.
     All,
-    /// The latest message of each key. It takes the place of one that still waits.
+    /// The latest message of each key. It takes the place of one that still waits, so the message that was published last may arrive
+    /// before older ones of other keys.
     Latest,
 }
 
@@ -75,7 +76,7 @@ pub struct Subscriber {
     pub connection: Connection,
     /// What it wants.
     pub wanted: Wanted,
-    /// The most messages that it lets be under way.
+    /// The most messages that it lets be under way; 0 while it pauses.
     pub window: usize,
     /// Messages that were sent, and that it has not reported as handled.
     pub under_way: u64,
@@ -184,8 +185,8 @@ impl Publisher {
         all.get_mut(..count).ok_or(too_many)?.copy_from_slice(words);
         let message = Rc::new(Published { key, words: all, count, payload: payload.into() });
         let mut state = self.state();
+        state.drop_ended(endpoint);
         let State { records, sendable, counters, most_waiting, .. } = &mut *state;
-        records.retain(|&to, record| endpoint.is_open(to) || counters.drop_gone(record));
         let mut subscribers = 0;
         for (&to, record) in records.iter_mut().filter(|(_, record)| record.wanted.is_some()) {
             record.push(&message, *most_waiting, counters);
@@ -219,28 +220,32 @@ impl Publisher {
         }
     }
 
-    /// The subscribers, in no order.
-    pub fn subscribers(&self) -> Vec<Subscriber> {
+    /// The subscribers whose connections are open, in no order.
+    pub fn subscribers<S>(&self, endpoint: &Endpoint<S>) -> Vec<Subscriber> {
         let of = |(&connection, record): (&Connection, &Record)| {
             let &Record { wanted, window, sent, missed, .. } = record;
             let (under_way, waiting, window) = (record.under_way(), record.waiting.len(), window as usize);
             Some(Subscriber { connection, wanted: wanted?, window, under_way, waiting, sent, missed })
         };
-        self.state().records.iter().filter_map(of).collect()
+        let mut state = self.state();
+        state.drop_ended(endpoint);
+        state.records.iter().filter_map(of).collect()
     }
 
-    /// Whether no message waits here, and the nodes of all subscribers have accepted all that was sent. A program that is about to end waits
-    /// until this is true.
+    /// Whether the nodes of all subscribers have accepted all that was sent, and no message waits here, except for those with a window
+    /// of 0. A program that is about to end waits until this is true.
     pub fn is_accepted<S>(&self, endpoint: &Endpoint<S>) -> bool {
-        let is_it = |(&to, record): (&Connection, &Record)| {
-            !endpoint.is_open(to) || (record.waiting.is_empty() && endpoint.is_accepted(to))
-        };
-        self.state().records.iter().all(is_it)
+        let mut state = self.state();
+        state.drop_ended(endpoint);
+        let waits = |record: &Record| record.window > 0 && !record.waiting.is_empty();
+        state.records.iter().all(|(&to, record)| !waits(record) && endpoint.is_accepted(to))
     }
 
     /// What has happened so far.
-    pub fn counters(&self) -> PublisherCounters {
-        self.state().counters
+    pub fn counters<S>(&self, endpoint: &Endpoint<S>) -> PublisherCounters {
+        let mut state = self.state();
+        state.drop_ended(endpoint);
+        state.counters
     }
 
     /// No handler of the program runs while it is borrowed.
@@ -253,11 +258,11 @@ impl Publisher {
         let &[window, wanted, handled] = message.words() else { return };
         let mut state = self.state();
         let to = message.from();
-        let State { records, sendable, counters, .. } = &mut *state;
-        if records.len() == records.capacity() {
+        if state.records.len() == state.records.capacity() {
             // Peers may come and leave while nothing is published.
-            records.retain(|&other, record| message.endpoint().is_open(other) || counters.drop_gone(record));
+            state.drop_ended(message.endpoint());
         }
+        let State { records, sendable, .. } = &mut *state;
         let record = records.entry(to).or_default();
         record.wanted = match wanted {
             ALL => Some(Wanted::All),
@@ -291,6 +296,12 @@ fn list(to: Connection, record: &mut Record, sendable: &mut Vec<Connection>) {
 }
 
 impl State {
+    /// Drop the records of connections that have ended.
+    fn drop_ended<S>(&mut self, endpoint: &Endpoint<S>) {
+        let State { records, counters, .. } = self;
+        records.retain(|&to, record| endpoint.is_open(to) || counters.drop_gone(record));
+    }
+
     fn send<S>(&mut self, endpoint: &Endpoint<S>) -> usize {
         let before = self.counters.sent;
         let mut visited = mem::take(&mut self.sendable);
@@ -342,6 +353,6 @@ impl PublisherCounters {
 
 impl fmt::Debug for Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher").field("counters", &self.counters()).finish_non_exhaustive()
+        f.debug_struct("Publisher").field("counters", &self.state().counters).finish_non_exhaustive()
     }
 }

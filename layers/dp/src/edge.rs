@@ -72,7 +72,7 @@ impl Edge {
         }
         match sender.try_request_in_frame(to, SHORT, &[], message) {
             Ok(()) => Ok(Left::All),
-            Err(RequestError::TooLarge { .. }) => self.begin(to, sender, message),
+            Err(RequestError::TooLargeForFrame { .. }) => self.begin(to, sender, message),
             Err(error) => Err(write_error(error)),
         }
     }

@@ -85,8 +85,7 @@ impl SharedEndpoint {
     /// The longest payload of a message to this peer. `None` while there is no connection.
     pub fn max_payload(&self, to: Peer) -> Option<usize> {
         let state = self.shared().lock();
-        let Description { max_message, max_body, .. } = state.peers.get(to.0)?.as_ref()?;
-        Some(*max_message.max(max_body))
+        state.peers.get(to.0)?.as_ref().map(Description::max_payload)
     }
 
     /// The run of this peer's node: see [`Endpoint::incarnation`](am_api::Endpoint::incarnation). `None` while there is no connection.

@@ -32,7 +32,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
     ("am-api", &["core", "backends", "am-input"]),
-    ("am-api/tests/all", &["active-messages", "core"]),
+    ("am-api/tests", &["active-messages", "core"]),
     // A program of many processes: where each is, and who starts them.
     // What a user gives a program.
     ("support/input", &[]),
@@ -90,8 +90,7 @@ const FOR_TESTS: &str = "am-netns";
 const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     // What serves the transport `amd:`.
-    ("am-api", &["am-daemon", "am-testing"]),
-    ("am-api/tests/all", &["am-testing"]),
+    ("am-api/tests", &["am-daemon", "am-testing"]),
     ("layers/", &["am-transport"]),
     ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
     ("bindings/", &["am-testing"]),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use strum::VariantArray;
-use words::{DISTURBED, MAX_SPREAD, sentence, telling};
+use words::{DISTURBED, MAX_SPREAD, VETH_GATHERS, sentence, telling};
 
 use crate::chart::{self, COLOURS, Curve, Horizontal, Names, Panel, SeriesLabelPosition, Vertical};
 use crate::cores::Cores;
@@ -160,6 +160,11 @@ impl Compared<'_> {
                 report.say(format_args!("  {size}no ratio of {over} to {under}: {why}"));
             }
         }
+        let to_udp = |ratio: &Ratio| (ratio.over, ratio.under) == (Driver::Am, Driver::Udp);
+        let is_veth = self.rows.iter().any(|row| row.first.driver == Driver::Am && row.first.mode.starts_with("veth"));
+        if bench == Bench::Bandwidth && is_veth && of_bench().any(|each| each.ratios.iter().any(to_udp)) {
+            report.say(VETH_GATHERS);
+        }
         for Retained { driver, size, loss, share } in self.retained.iter().filter(|_| bench != Bench::Latency) {
             let (kept, size, range) = (times(share.median), bytes(*size), range(share));
             report.say(format_args!(
@@ -263,6 +268,26 @@ mod tests {
     use crate::stats::measured;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+    /// Over a veth alone, where it holds, and only beside the ratio.
+    #[test]
+    fn the_demonstration_says_why_udp_carries_more_bytes() {
+        let text = |bench, mode: &str, other| {
+            let of = |driver| Measured { mode: mode.to_owned(), ..measured(bench, 0, driver, 0, 1000) };
+            super::report(&[of(Driver::Am), of(other)], CORES).text
+        };
+        let said = text(Bench::Bandwidth, "veth copy", Driver::Udp);
+        let (_, behind) = said.split_once("times the bytes of kernel UDP").expect("a ratio");
+        assert!(behind.lines().nth(1).is_some_and(|line| line.contains("datagrams over a veth as one")), "{said}");
+        for (bench, mode, other) in [
+            (Bench::Latency, "veth copy", Driver::Udp),
+            (Bench::Bandwidth, "zero-copy", Driver::Udp),
+            (Bench::Bandwidth, "veth copy", Driver::Raw),
+        ] {
+            assert!(!text(bench, mode, other).contains(VETH_GATHERS), "{bench} {mode}");
+        }
+    }
+
     /// Also of a driver that has no other beside it.
     #[test]
     fn a_disturbed_round_and_a_trace_are_marked_in_the_table_and_in_json() {

@@ -20,6 +20,10 @@ whole protocol, without kernel, device driver or cable.
   am   our active messages
   raw  the same frames without a protocol";
 
+/// Why kernel UDP carries more over a veth, below a ratio to it.
+pub(crate) const VETH_GATHERS: &str =
+    "  (The kernel passes dozens of UDP datagrams over a veth as one packet; each AF_XDP frame passes alone.)";
+
 /// How one driver compares with another; `raw` is the name of bare frames here.
 pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
     let words = |driver| match driver {

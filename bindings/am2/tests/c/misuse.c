@@ -47,6 +47,8 @@ static void on_look(void *token, int32_t a)
 static void before_init(void)
 {
     int number;
+    EXPECT(strstr(AM2_ErrorText(AM_ERR_NOT_INIT), "call AM_Init") && strstr(AM2_StatusText(EBADTAG), "another tag"));
+    EXPECT(strstr(AM2_ErrorText(-1), "no result") && strstr(AM2_StatusText(0), "no status"));
     IS(AM_Terminate(), AM_ERR_NOT_INIT);
     IS(AM_AllocateBundle(AM_SEQ, &bundle), AM_ERR_NOT_INIT);
     IS(AM_SetTag(NULL, 1), AM_ERR_NOT_INIT);

@@ -29,7 +29,7 @@ fn what_is_no_name_is_refused() {
 fn errors_say_what_to_write() {
     assert_eq!(
         name("xdp").rest("eth1").unwrap_err().to_string(),
-        "`xdp` is not complete: write `xdp:eth1`, for instance"
+        "`xdp` is not complete: write `xdp:eth1`, for instance; only a process of a job (docs/am-run.md) completes it itself"
     );
     assert_eq!(name("xdp:").rest("eth1"), name("xdp").rest("eth1"));
     assert_eq!(

@@ -67,8 +67,12 @@ impl Server {
         self.feed.publish(&self.endpoint, key, &[self.published], payload).expect("one word")
     }
 
+    fn counters(&self) -> PublisherCounters {
+        self.feed.counters(&self.endpoint)
+    }
+
     fn of(&self, at: usize) -> Subscriber {
-        let mut all = self.feed.subscribers();
+        let mut all = self.feed.subscribers(&self.endpoint);
         all.sort_by_key(|subscriber| subscriber.window);
         all[at]
     }
@@ -116,7 +120,7 @@ fn turns(count: usize, server: &mut Server, reader: &mut Reader) {
 
 /// The server has this many subscribers.
 fn subscribed(count: usize, server: &mut Server, readers: &mut [&mut Reader]) {
-    until("subscribed", server, readers, |server, _| server.feed.subscribers().len() == count);
+    until("subscribed", server, readers, |server, _| server.feed.subscribers(&server.endpoint).len() == count);
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn a_slow_subscriber_keeps_its_connection_and_holds_up_no_other() {
     });
     assert_eq!((slow.numbers(), slow.seen.missed), (vec![1, 2, COUNT], COUNT - 3));
     assert!(!slow.seen.has_ended && slow.endpoint.is_open(slow.to));
-    let PublisherCounters { sent, missed, gone, .. } = server.feed.counters();
+    let PublisherCounters { sent, missed, gone, .. } = server.counters();
     assert_eq!((sent, missed, gone), (19 * COUNT + 3, COUNT - 3, 0));
 }
 
@@ -255,9 +259,41 @@ fn one_that_dies_is_dropped_with_its_queue() {
         published += 1;
         server.publish(0, b"") == 1
     });
-    let PublisherCounters { gone, lost, .. } = server.feed.counters();
-    assert!(gone == 1 && (7..published).contains(&(lost + server.feed.counters().missed)), "{:?}", server.feed);
+    let PublisherCounters { gone, lost, .. } = server.counters();
+    assert!(gone == 1 && (7..published).contains(&(lost + server.counters().missed)), "{:?}", server.feed);
     until("all", &mut server, &mut [&mut one], |_, readers| readers[0].seen.got.len() as u64 == published);
+}
+
+/// Nothing is published meanwhile.
+#[test]
+fn one_that_dies_is_no_subscriber_any_more() {
+    let on = "sim:9009";
+    let mut server = Server::new(on, 100);
+    let (mut one, mut doomed) = (reader("one", on, &mut server), reader("doomed", on, &mut server));
+    [&one, &doomed].iter().for_each(|reader| reader.subscribe(10, Wanted::All));
+    subscribed(2, &mut server, &mut [&mut one, &mut doomed]);
+    drop(doomed);
+    subscribed(1, &mut server, &mut [&mut one]);
+    assert_eq!(server.counters().gone, 1);
+    drop(one);
+    until("the second is gone", &mut server, &mut [], |server, _| server.counters().gone == 2);
+    assert_eq!(server.feed.subscribers(&server.endpoint), []);
+}
+
+/// Else one that pauses for ever keeps the publisher from ending.
+#[test]
+fn who_pauses_is_not_waited_for() {
+    let on = "sim:9010";
+    let mut server = Server::new(on, 100);
+    let (mut one, mut paused) = (reader("one", on, &mut server), reader("paused", on, &mut server));
+    one.subscribe(1, Wanted::All);
+    paused.subscribe(0, Wanted::All);
+    let mut readers = [&mut one, &mut paused];
+    subscribed(2, &mut server, &mut readers);
+    (0..3).for_each(|_| _ = server.publish(0, b""));
+    assert!(!server.feed.is_accepted(&server.endpoint), "two wait for the window of one");
+    until("accepted", &mut server, &mut readers, |server, _| server.feed.is_accepted(&server.endpoint));
+    assert_eq!((one.seen.got.len(), paused.seen.got.len(), server.of(0).waiting), (3, 0, 3));
 }
 
 #[test]
@@ -280,7 +316,7 @@ fn one_buffer_of_any_length_reaches_all() {
     for reader in readers {
         assert_eq!((&reader.seen.bytes[..8], reader.seen.bytes[8], reader.seen.missed), (&lengths[..], 1, 1));
     }
-    assert_eq!((server.feed.counters().too_long, server.feed.counters().missed), (3, 3));
+    assert_eq!((server.counters().too_long, server.counters().missed), (3, 3));
     assert_eq!(
         server.feed.publish(&server.endpoint, 0, &[1, 2, 3], *b""),
         Err(RequestError::TooManyWords { count: 3, most: 2 })
