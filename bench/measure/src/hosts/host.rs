@@ -44,7 +44,6 @@ struct State {
 }
 
 /// The endpoints of a host.
-#[expect(clippy::large_enum_variant, reason = "a host has one")]
 enum Endpoints {
     One(Endpoint<State>),
     /// Polled together, by weighted visits. Such a host only answers.
