@@ -118,9 +118,10 @@ mod tests {
     /// All numbers of `am.h`, and others. A text says something, and no two are alike.
     #[test]
     fn each_result_and_each_status_has_a_text() {
-        let of: [(fn(c_int) -> &'static CStr, Vec<c_int>); 2] =
-            [(Code::text_of, (0..=5).collect()), (Status::text_of, (1..=9).chain([11]).collect())];
-        for (text_of, numbers) in of {
+        let results: Vec<c_int> = (0..=5).collect();
+        let statuses: Vec<c_int> = (1..=9).chain([11]).collect();
+        let text_of_result: fn(c_int) -> &'static CStr = Code::text_of;
+        for (text_of, numbers) in [(text_of_result, results), (Status::text_of, statuses)] {
             let mut texts: Vec<_> = numbers.iter().map(|number| text_of(*number)).collect();
             texts.sort_unstable();
             texts.dedup();

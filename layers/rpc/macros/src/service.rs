@@ -393,113 +393,29 @@ fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
 mod tests {
     use super::*;
 
-    fn error(input: ItemTrait) -> String {
-        implement(input).err().expect("it is no service").to_string()
+    fn error(text: &str) -> String {
+        let input = syn::parse_str(text).expect("a trait");
+        implement(input).expect_err("it is no service").to_string()
     }
 
     #[test]
     fn what_is_no_service_says_why() {
-        let cases: [(ItemTrait, &str); 12] = [
-            (
-                syn::parse_quote!(
-                    trait S<T> {}
-                ),
-                "a service has no generics",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        const C: u8;
-                    }
-                ),
-                "a service has methods only",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f<T>(&self, of: T);
-                    }
-                ),
-                "a method has no generics",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f(&mut self);
-                    }
-                ),
-                "a method takes `&self`",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f();
-                    }
-                ),
-                "a method takes `&self`",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f(&self) {}
-                    }
-                ),
-                "a method has no body here",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f(&self, (a, b): (u8, u8));
-                    }
-                ),
-                "an argument has a name",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn f(&self) -> io::Result<u8>;
-                    }
-                ),
-                "write both types",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        async fn f(&self) -> &str;
-                    }
-                ),
-                "the result outlives the call's arguments",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        #[blocking]
-                        async fn f(&self);
-                    }
-                ),
-                "a blocking method has a thread",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        #[blocking]
-                        fn f(&self, of: &Context);
-                    }
-                ),
-                "a blocking method runs on another",
-            ),
-            (
-                syn::parse_quote!(
-                    trait S {
-                        fn new(&self);
-                    }
-                ),
-                "the client has a function of this name",
-            ),
-        ];
-        for (input, text) in cases {
-            let error = error(input);
-            assert!(error.starts_with(text), "{error}");
+        for (text, why) in [
+            ("trait S<T> {}", "a service has no generics"),
+            ("trait S { const C: u8; }", "a service has methods only"),
+            ("trait S { fn f<T>(&self, of: T); }", "a method has no generics"),
+            ("trait S { fn f(&mut self); }", "a method takes `&self`"),
+            ("trait S { fn f(); }", "a method takes `&self`"),
+            ("trait S { fn f(&self) {} }", "a method has no body here"),
+            ("trait S { fn f(&self, (a, b): (u8, u8)); }", "an argument has a name"),
+            ("trait S { fn f(&self) -> io::Result<u8>; }", "write both types"),
+            ("trait S { async fn f(&self) -> &str; }", "the result outlives the call's arguments"),
+            ("trait S { #[blocking] async fn f(&self); }", "a blocking method has a thread"),
+            ("trait S { #[blocking] fn f(&self, of: &Context); }", "a blocking method runs on another"),
+            ("trait S { fn new(&self); }", "the client has a function of this name"),
+        ] {
+            let error = error(text);
+            assert!(error.starts_with(why), "{text}: {error}");
         }
     }
 }
