@@ -23,12 +23,24 @@ impl<S> Endpoint<S> {
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
         // One check for all kinds of events, because nearly every turn has messages only.
-        let is_usual = !self.has_other_work();
-        let handled = if is_usual { 0 } else { handlers.run_other_work(self, state) };
-        if !is_usual && self.has_lanes() {
-            return self.run_in_order(handlers, state, handled, BUDGET);
+        if self.has_other_work() {
+            return self.dispatch_all(handlers, state);
         }
-        self.run_messages(handlers, state, handled, BUDGET)
+        self.run_messages(handlers, state, 0, BUDGET)
+    }
+
+    /// The same when there is more than messages. Segments whose heads have not been taken come last.
+    #[cold]
+    #[inline(never)]
+    fn dispatch_all(&self, handlers: &mut Handlers<S>, state: &mut S) -> usize {
+        let mut events = handlers.run_other_work(self, state);
+        // Segments do not use the budget of messages, because some wait for the heads among those.
+        let mut messages = self.run_either(handlers, state, 0, BUDGET);
+        if self.node.borrow().engine.core().has_bulk() {
+            events += handlers.run_bulk(self, state, false);
+            messages = self.run_either(handlers, state, messages, BUDGET);
+        }
+        events + messages
     }
 
     /// Events, and the long messages that are complete, with those that waited for them.
@@ -45,13 +57,40 @@ impl<S> Endpoint<S> {
         handled
     }
 
+    /// Segments that wait for the heads of their messages, now that the messages of this turn have been taken, and what they complete.
+    #[cold]
+    pub(crate) fn dispatch_segments(&self, state: &mut S) -> usize {
+        let handlers = &mut *self.handlers.borrow_mut();
+        let mut handled = handlers.run_bulk(self, state, false);
+        self.take_ready(|message| {
+            handlers.run(state, message);
+            handled += 1;
+        });
+        handled
+    }
+
+    /// As [`dispatch_segments`](Self::dispatch_segments), with `run` instead of the handlers of messages.
+    #[cold]
+    pub(crate) fn dispatch_segments_and(&self, state: &mut S, mut run: impl FnMut(&mut S, &Message<'_, S>)) -> usize {
+        let mut handled = self.handlers.borrow_mut().run_bulk(self, state, false);
+        self.take_ready_one_way(&mut |message| {
+            run(state, message);
+            handled += 1;
+        });
+        handled
+    }
+
     /// Messages only, at most `most`.
     pub(crate) fn dispatch_messages(&self, state: &mut S, most: usize) -> usize {
-        let handlers = &mut *self.handlers.borrow_mut();
+        self.run_either(&mut self.handlers.borrow_mut(), state, 0, most)
+    }
+
+    /// Handle messages until `handled` reaches `most`, whether long ones arrive or not.
+    fn run_either(&self, handlers: &mut Handlers<S>, state: &mut S, handled: usize, most: usize) -> usize {
         if self.has_lanes() {
-            return self.run_in_order(handlers, state, 0, most);
+            return self.run_in_order(handlers, state, handled, most);
         }
-        self.run_messages(handlers, state, 0, most)
+        self.run_messages(handlers, state, handled, most)
     }
 
     fn take_ready(&self, mut run: impl FnMut(&InHand<'_, S>)) {
@@ -283,7 +322,7 @@ impl<S> Handlers<S> {
             handled += self.run_returned(endpoint, state);
         }
         if endpoint.node.borrow().has_bulk() {
-            handled += self.run_bulk(endpoint, state);
+            handled += self.run_bulk(endpoint, state, true);
         }
         handled += self.run_unanswered(endpoint, state);
         handled
@@ -344,10 +383,11 @@ impl<S> Handlers<S> {
         }
     }
 
-    /// Deposit received segments, then report the transfers that ended.
+    /// Deposit received segments, then report the transfers that ended. With `heads_first`, segments of long messages whose heads have
+    /// not been taken wait, so that the messages of this turn are taken before them.
     #[cold]
-    fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let mut handled = endpoint.node.borrow_mut().take_in(endpoint.id, BUDGET);
+    fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S, heads_first: bool) -> usize {
+        let mut handled = endpoint.node.borrow_mut().take_in(endpoint.id, BUDGET, heads_first);
         // The `Drop` of memory that a program lent to a transfer may call the node, so drop it while the node is not borrowed.
         let next_lent = || endpoint.node.borrow_mut().bulk.next_lent();
         while let Some(lent) = next_lent() {

@@ -158,6 +158,9 @@ impl<S> EndpointSet<S> {
         if has_messages {
             handled += self.serve(state);
         }
+        if has_events && self.node.borrow().engine.core().has_bulk() {
+            handled += self.iter().map(|member| member.dispatch_segments(state)).sum::<usize>();
+        }
         let sent = self.node.borrow_mut().exhale();
         (handled, received + handled + sent > 0)
     }
@@ -198,7 +201,7 @@ impl<S> EndpointSet<S> {
             return 0;
         }
         drop(node);
-        let events = if has_events { self.dispatch_events_and(state, &mut run) } else { 0 };
+        let mut events = if has_events { self.dispatch_events_and(state, &mut run) } else { 0 };
         let mut handled = 0;
         if has_messages {
             self.find_warm();
@@ -213,6 +216,9 @@ impl<S> EndpointSet<S> {
                     break;
                 }
             }
+        }
+        if has_events && self.node.borrow().engine.core().has_bulk() {
+            events += self.dispatch_segments_and(state, &mut run);
         }
         if events + handled == 0 {
             self.node.borrow_mut().exhale();
@@ -240,6 +246,15 @@ impl<S> EndpointSet<S> {
         let members = self.members.iter().enumerate().filter_map(|(index, member)| Some((index, member.as_ref()?)));
         members
             .map(|(index, member)| member.dispatch_events_and(state, |state, message| run(state, index, message)))
+            .sum()
+    }
+
+    /// Segments that waited for the heads of their messages.
+    #[cold]
+    fn dispatch_segments_and(&self, state: &mut S, run: &mut impl FnMut(&mut S, usize, &Message<'_, S>)) -> usize {
+        let members = self.members.iter().enumerate().filter_map(|(index, member)| Some((index, member.as_ref()?)));
+        members
+            .map(|(index, member)| member.dispatch_segments_and(state, |state, message| run(state, index, message)))
             .sum()
     }
 

@@ -581,10 +581,11 @@ impl NodeState {
         Some(message)
     }
 
-    /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were.
-    pub(crate) fn take_in(&mut self, endpoint: EndpointId, most: usize) -> usize {
+    /// Handle at most `most` segments and notices that wait for this endpoint; with `heads_first` only those in front of the first
+    /// segment whose message has no head yet. Returns how many there were.
+    pub(crate) fn take_in(&mut self, endpoint: EndpointId, most: usize, heads_first: bool) -> usize {
         let NodeState { bulk, engine, transport, .. } = self;
-        bulk.take_in(engine.core_mut(), &mut ***transport, endpoint, most)
+        bulk.take_in(engine.core_mut(), &mut ***transport, endpoint, most, heads_first)
     }
 
     /// The head of a long message was taken from the core. Its payload goes to `destination`.

@@ -284,7 +284,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(scope);
         if self.mask.contains(Events::CAN_SEND) && node.bulk.has_message_of(self.id) && node.engine.core().has_bulk() {
-            node.take_in(self.id, BUDGET);
+            node.take_in(self.id, BUDGET, false);
         }
         Turn { received, sent: node.exhale() }
     }

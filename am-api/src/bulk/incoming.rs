@@ -4,7 +4,7 @@
 use std::mem;
 use std::rc::Weak;
 
-use am_proto::{Core, EndpointId, FlowId};
+use am_proto::{Core, Delivery, EndpointId, FlowId};
 use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::Kind;
@@ -13,7 +13,7 @@ use am_wire::long::Head;
 
 use super::Rights;
 use super::extent::Extent;
-use super::lent::{Data, Lent, TURNS_SHARE};
+use super::lent::{self, Data, Lent, TURNS_SHARE};
 use super::messages::{Io, is_of_message};
 use super::regions::Memory;
 use super::under_way::{Arriving, OutgoingTransfer, Source};
@@ -99,17 +99,19 @@ impl Bulk {
     }
 
     /// Handle at most `most` segments and notices that wait for this endpoint. Returns how many there were. One that lends bytes
-    /// counts as several.
+    /// counts as several. With `heads_first` it stops at a segment whose message has no head yet.
     pub(crate) fn take_in(
         &mut self,
         core: &mut Core<Frame>,
         transport: &mut dyn Transport,
         endpoint: EndpointId,
         most: usize,
+        heads_first: bool,
     ) -> usize {
         let mut count = 0;
         while count < most {
-            let Some(delivery) = core.poll_bulk(endpoint) else { break };
+            let is_wanted = |next: &Delivery<Frame>| !heads_first || !self.is_before_head(next);
+            let Some(delivery) = core.poll_bulk_if(endpoint, is_wanted) else { break };
             count += 1;
             let (flow, class, waiting) = (delivery.flow, delivery.class, self.notices.len());
             let body = delivery.payload();
@@ -137,6 +139,10 @@ impl Bulk {
         }
         self.settle();
         count
+    }
+
+    fn is_before_head(&self, next: &Delivery<Frame>) -> bool {
+        lent::segment_in(next).is_some_and(|segment| self.long.is_before_head(next.flow, &segment))
     }
 
     fn on_segment(

@@ -6,9 +6,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
+use am_proto::Delivery;
+use am_ring::Frame;
 use am_transport::Transport;
-use am_wire::Address;
 use am_wire::bulk::{LENT_BYTES, Notice, NoticeKind, Segment};
+use am_wire::{Address, Kind};
 
 /// How much of a turn's budget a receiver spends on one copy of [`LENT_BYTES`].
 pub(super) const TURNS_SHARE: usize = 16;
@@ -48,8 +50,17 @@ fn number(transfer: u32) -> u64 {
     1 << 32 | u64::from(transfer)
 }
 
+/// The segment that a frame carries or lends.
+pub(super) fn segment_in(frame: &Delivery<Frame>) -> Option<Segment> {
+    let body = frame.payload();
+    match frame.kind {
+        Kind::Put => Segment::parse(body).map(|(segment, _)| segment),
+        _ => Notice::parse(body).filter(|notice| notice.what == NoticeKind::Lent).map(|notice| segment_of(&notice)),
+    }
+}
+
 /// The segment that a notice lends.
-pub(super) fn segment_of(notice: &Notice) -> Segment {
+fn segment_of(notice: &Notice) -> Segment {
     let &Notice { transfer, region, into, offset: start, length: total, .. } = notice;
     Segment { region, transfer, start, total, at: into.into() }
 }
@@ -115,7 +126,6 @@ impl<'a> Lent<'a> {
 mod tests {
     use std::io::IoSliceMut;
 
-    use am_ring::Frame;
     use am_transport::{Caps, Command, PeerAddressError};
     use nix::sys::uio::{RemoteIoVec, process_vm_readv};
     use nix::unistd::Pid;

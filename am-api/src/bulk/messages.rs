@@ -389,6 +389,12 @@ impl LongMessages {
         self.arriving.iter().any(|arriving| arriving.flow == flow && (arriving.attempt > 0 || arriving.is_unreadable))
     }
 
+    /// Whether this is a segment of a message whose head has not been taken from the core.
+    pub(super) fn is_before_head(&self, flow: FlowId, segment: &Segment) -> bool {
+        let has_head = || self.position(flow, segment.transfer).is_some_and(|at| self.arriving[at].head.is_some());
+        is_of_message(segment.region, segment.transfer) && !has_head()
+    }
+
     /// A segment of a message arrived. Returns `false` if its data is in memory that cannot be read.
     pub(super) fn on_segment(
         &mut self,

@@ -435,7 +435,7 @@ impl Bulk {
         endpoint: EndpointId,
     ) -> (Vec<Source>, Vec<MessageNumber>, usize) {
         // Segments that were acknowledged count as deposited.
-        while self.take_in(core, transport, endpoint, MAX_TRANSFERS) > 0 {}
+        while self.take_in(core, transport, endpoint, MAX_TRANSFERS, false) > 0 {}
         let its = self.outgoing.iter().filter(|outgoing| outgoing.completion.endpoint == endpoint);
         let abandoned = its.filter(|outgoing| outgoing.is_message()).count();
         let dropped = self.long.forget(endpoint);

@@ -206,13 +206,7 @@ impl Bulk {
     /// A segment or notice could not be delivered. Note from which byte on parts of the transfer may be missing.
     pub(super) fn on_returned(&mut self, endpoint: EndpointId, returned: &Returned<Frame>) {
         let message = &returned.message;
-        let segment = match message.kind {
-            Kind::Put => Segment::parse(message.payload()).map(|(segment, _)| segment),
-            _ => Notice::parse(message.payload())
-                .filter(|notice| notice.what == NoticeKind::Lent)
-                .map(|notice| lent::segment_of(&notice)),
-        };
-        let Some(segment) = segment else { return };
+        let Some(segment) = lent::segment_in(message) else { return };
         let is_it = |completion: &Completion| completion.is(endpoint, message.flow, segment.transfer);
         if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
             // A transfer's segment that may have arrived counts as lost. A message was not handled if one certainly did not arrive.

@@ -413,3 +413,23 @@ fn a_peer_that_takes_no_notice_runs_out_of_credit() {
         }
     }
 }
+
+/// More messages arrive in one turn than may have segments before their heads. No segment is dropped and sent again, because each finds
+/// its head.
+#[test]
+fn segments_that_arrive_with_their_heads_are_sent_once() {
+    const MESSAGES: usize = 6;
+    let mut pair = Pair::new();
+    let count = Rc::new(RefCell::new(0));
+    let counting = Rc::clone(&count);
+    pair.beta.on_request(HandlerId(0), move |_, _| *counting.borrow_mut() += 1);
+    for _ in 0..MESSAGES {
+        pair.alpha.try_request(pair.to, HandlerId(0), &[], &[3; 2000]).unwrap();
+        pair.alpha.flush();
+    }
+    while *count.borrow() < MESSAGES {
+        pair.poll();
+    }
+    (0..10).for_each(|_| pair.poll());
+    assert_eq!(pair.alpha.node.borrow().bulk.counters.sent, MESSAGES as u64, "each has one segment");
+}

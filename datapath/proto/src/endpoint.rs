@@ -365,8 +365,13 @@ impl<B> Endpoints<B> {
         }
     }
 
-    pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
-        let delivery = self.get(id)?.bulk.pop_front()?;
+    pub(crate) fn pop_bulk(
+        &mut self,
+        id: EndpointId,
+        wanted: impl FnOnce(&Delivery<B>) -> bool,
+    ) -> Option<Delivery<B>> {
+        let queue = &mut self.get(id)?.bulk;
+        let delivery = if wanted(queue.front()?) { queue.pop_front()? } else { return None };
         self.bulk_count -= 1;
         self.waiting_count -= 1;
         Some(delivery)

@@ -156,7 +156,16 @@ impl<B: Buffer> Core<B> {
 
     /// Output: the next segment of a bulk transfer for an endpoint. Call [`Core::release`] for it, as for a request.
     pub fn poll_bulk(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        self.endpoints.pop_bulk(endpoint)
+        self.poll_bulk_if(endpoint, |_| true)
+    }
+
+    /// The same, if the layer above wants it now. It stays the next one otherwise.
+    pub fn poll_bulk_if(
+        &mut self,
+        endpoint: EndpointId,
+        wanted: impl FnOnce(&Delivery<B>) -> bool,
+    ) -> Option<Delivery<B>> {
+        self.endpoints.pop_bulk(endpoint, wanted)
     }
 
     /// Getter: whether any endpoint has segments of bulk transfers.
