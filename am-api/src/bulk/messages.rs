@@ -20,6 +20,7 @@ use am_wire::{Buffer, Class, WORD_BYTES};
 
 use super::assembly::{Arriving, copied};
 use super::destination::Destination;
+use super::dropped::DroppedEarly;
 use super::lent::Data;
 use super::memory::{MessageMemory, PAYLOAD_AT, buffer_length};
 use super::notices::Notices;
@@ -85,8 +86,7 @@ pub(crate) struct LongMessages {
     /// Long messages that wait for memory, in order.
     want_memory: VecDeque<(FlowId, u32)>,
     memory: MessageMemory,
-    /// Connections whose first segments were dropped before their head had arrived.
-    dropped_early: Vec<FlowId>,
+    dropped_early: DroppedEarly,
     pub(crate) counters: LongCounters,
 }
 
@@ -117,7 +117,7 @@ impl LongMessages {
             ready: VecDeque::new(),
             want_memory: VecDeque::new(),
             memory: MessageMemory::new(limit),
-            dropped_early: vec![],
+            dropped_early: DroppedEarly::default(),
             counters: LongCounters::default(),
         }
     }
@@ -243,8 +243,7 @@ impl LongMessages {
         let at = begun.unwrap_or_else(|| {
             self.begin(io.core, flow, endpoint, id, total);
             let at = self.arriving.len() - 1;
-            // Its first segments may be among those that were dropped.
-            self.arriving[at].attempt = u32::from(self.dropped_early.contains(&flow));
+            self.arriving[at].attempt = u32::from(self.dropped_early.on_head(flow, id));
             at
         });
         let arriving = &mut self.arriving[at];
@@ -420,10 +419,12 @@ impl LongMessages {
                 if segment.start != 0 || io.core.peer_names(flow).is_none() {
                     return true;
                 }
-                // Once some were dropped, each message waits for its head, which asks for all of it.
-                let is_dropped = self.dropped_early.contains(&flow);
-                if is_dropped || self.arriving.iter().filter(is_early).count() >= MAX_WITHOUT_HEAD {
-                    self.note_dropped(flow);
+                // Once segments were dropped, the message waits for its head, which asks for all of it.
+                if self.dropped_early.may_have(flow, id) {
+                    return true;
+                }
+                if self.arriving.iter().filter(is_early).count() >= MAX_WITHOUT_HEAD {
+                    self.dropped_early.note(io.core, flow, id);
                     return true;
                 }
                 self.begin(io.core, flow, endpoint, id, total);
@@ -465,12 +466,6 @@ impl LongMessages {
             self.advance(io, flow);
         }
         true
-    }
-
-    fn note_dropped(&mut self, flow: FlowId) {
-        if !self.dropped_early.contains(&flow) {
-            self.dropped_early.push(flow);
-        }
     }
 
     /// The sender gave a message up, which may have no head here.
@@ -581,7 +576,7 @@ impl LongMessages {
             };
             let stalled = self.arriving.iter().filter(is_stalled).min_by_key(|other| other.last_progress);
             if let Some(flow) = stalled.map(|stalled| stalled.flow) {
-                self.evict(flow);
+                self.evict(io.core, flow);
             }
         }
     }
@@ -609,7 +604,7 @@ impl LongMessages {
 
     /// The sender of a connection has stopped: take the memory of its messages, also of those that wait behind the one that is
     /// not complete.
-    fn evict(&mut self, flow: FlowId) {
+    fn evict(&mut self, core: &Core<Frame>, flow: FlowId) {
         self.counters.evicted += 1;
         for arriving in self.arriving.iter_mut().filter(|arriving| arriving.flow == flow) {
             arriving.lose_memory();
@@ -623,9 +618,8 @@ impl LongMessages {
             }
         }
         // Those without a head are begun again when it comes.
-        if self.arriving.iter().any(|arriving| arriving.flow == flow && arriving.head.is_none()) {
-            self.arriving.retain(|arriving| arriving.flow != flow || arriving.head.is_some());
-            self.note_dropped(flow);
+        for arriving in self.arriving.extract_if(.., |arriving| arriving.flow == flow && arriving.head.is_none()) {
+            self.dropped_early.note(core, flow, arriving.id);
         }
     }
 
@@ -646,7 +640,6 @@ impl LongMessages {
             for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow) {
                 lane.waiting.retain(|waiting| !matches!(waiting, Waiting::Long(id) if *id == arriving.id));
             }
-            self.dropped_early.retain(|other| *other != flow);
             self.advance(io, flow);
             self.memory.trim();
         }
@@ -672,7 +665,6 @@ impl LongMessages {
         let gone = |flow: FlowId| its_flows.contains(&flow);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         self.want_memory.retain(|(flow, _)| !gone(*flow));
-        self.dropped_early.retain(|flow| !gone(*flow));
         self.memory.trim();
         dropped
     }

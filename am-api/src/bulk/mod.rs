@@ -9,10 +9,12 @@
 //! `under_way.rs` has the transfers; `regions.rs` checks the rights of peers; `outgoing.rs` sends the segments; `incoming.rs`
 //! deposits them; `extent.rs` keeps track of the parts that have arrived; `notices.rs` queues the notices for peers. `lent.rs` is the
 //! way without segments, where the receiver can read the sender's memory; `messages.rs` puts long messages together (`assembly.rs`), also in
-//! memory of the program (`destination.rs`). All work is done in [`poll`](crate::Endpoint::poll).
+//! memory of the program (`destination.rs`), and `dropped.rs` keeps track of those that may lack segments. All work is done in
+//! [`poll`](crate::Endpoint::poll).
 
 mod assembly;
 mod destination;
+mod dropped;
 mod extent;
 mod incoming;
 mod lent;

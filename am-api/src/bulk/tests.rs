@@ -9,6 +9,7 @@ use am_wire::bulk::{Notice, NoticeKind, Segment};
 use am_wire::long::{Head, MESSAGE};
 use am_wire::{Class, Framing, HEAD_WORDS, Kind};
 
+use super::dropped::DroppedEarly;
 use super::{ANSWER, PAYLOAD_AT, Rights, TransferError, TransferKind, buffer_length};
 use crate::{Builder, Connection, Endpoint, HandlerId, Node, TransferId};
 
@@ -432,4 +433,22 @@ fn segments_that_arrive_with_their_heads_are_sent_once() {
     }
     (0..10).for_each(|_| pair.poll());
     assert_eq!(pair.alpha.node.borrow().bulk.counters.sent, MESSAGES as u64, "each has one segment");
+}
+
+/// A later head does not end the memory of dropped segments, and numbers that begin anew do.
+#[test]
+fn which_messages_may_lack_segments() {
+    let pair = Pair::new();
+    let (node, flow) = (pair.alpha.node.borrow(), pair.to.0);
+    for last in [5, Head::MAX_ID, 1] {
+        let mut dropped = DroppedEarly::default();
+        let at = |id: u32| last.wrapping_add(id) & Head::MAX_ID;
+        dropped.note(node.engine.core(), flow, last);
+        dropped.note(node.engine.core(), flow, at(0u32.wrapping_sub(2)));
+        let may_have = [0u32.wrapping_sub(3), 0, 1].map(|id| dropped.may_have(flow, at(id)));
+        assert_eq!(may_have, [true, true, false]);
+        assert!(!dropped.on_head(flow, at(1)) && dropped.on_head(flow, at(0u32.wrapping_sub(1))));
+        let later = (1..).map(|step: u32| step << 26).take_while(|&id| id <= Head::MAX_ID);
+        assert!(later.map(at).all(|id| !dropped.on_head(flow, id)), "after {last}");
+    }
 }

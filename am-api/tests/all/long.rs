@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{Side, connect, nodes, plain, until};
 use am_api::{Connection, ConnectionChange, Fate, HandlerId, OwnedMessage, Request, RequestError, ReturnReason};
 
-const ECHO: HandlerId = HandlerId(2);
+pub(crate) const ECHO: HandlerId = HandlerId(2);
 pub(crate) const KEEP: HandlerId = HandlerId(3);
 pub(crate) const MOST: usize = 1 << 20;
 

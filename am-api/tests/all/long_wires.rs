@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, plain, until};
 use crate::cut::{Cut, State};
-use crate::long::{KEEP, MOST, Seen, listening, pattern, send};
+use crate::long::{ECHO, KEEP, MOST, Seen, listening, pattern, send};
 use am_api::{Connection, Fate, HandlerId, Request, ReturnReason};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
@@ -100,4 +100,33 @@ fn peers_that_stop_in_the_middle_leave_memory_to_others() {
     }
     assert!(server.counter("long_evicted") > 0 && server.counter("long_waited") > 0, "{}", server.node.counters());
     assert!(stopped.iter().all(|client| client.counter("returned") == 0));
+}
+
+/// The wire loses the head of a message, and segments of more messages arrive before it than may wait for their heads. They are sent
+/// again, and those of later messages once.
+#[test]
+fn after_a_lost_head_segments_are_sent_once() {
+    const MESSAGES: usize = 8;
+    let [left, right] = loopback::pair();
+    let (left, switch) = Cut::new("left", Box::new(left.open().expect("memory")));
+    let sides = (
+        Side::open(plain("alpha"), Box::new(left)),
+        Side::open(plain("beta"), Box::new(right.open().expect("memory"))),
+    );
+    let (mut alpha, mut beta, to) = listening(sides);
+    let mut segments = |first: State| {
+        let before = alpha.counter("bulk_segments_sent");
+        switch.set(first);
+        for number in 0..MESSAGES as u64 {
+            alpha.endpoint.try_request(to, ECHO, &[number], &pattern(3000, number)).unwrap();
+            switch.set(State::Whole);
+            alpha.endpoint.flush();
+        }
+        until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.answered.len() == MESSAGES);
+        alpha.state.answered.clear();
+        alpha.counter("bulk_segments_sent") - before
+    };
+    let once = segments(State::Whole);
+    assert!(segments(State::Silent) > once, "some were dropped before their heads arrived");
+    assert_eq!(segments(State::Whole), once);
 }
