@@ -18,7 +18,7 @@ impl DroppedEarly {
     /// messages on their way.
     const FAR: u32 = (Head::MAX_ID >> 2) + 1;
 
-    /// A segment of this message was dropped.
+    /// A segment of this message was dropped, or may arrive after the message has ended.
     pub(super) fn note(&mut self, core: &Core<Frame>, flow: FlowId, id: u32) {
         if let Some(last) = self.0.get_mut(&flow) {
             if is_after(id, *last) {

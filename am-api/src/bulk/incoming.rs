@@ -127,7 +127,7 @@ impl Bulk {
                     }
                     // The connection has ended, and so has what was lent on it.
                     (NoticeKind::Lent, None) => {}
-                    _ => self.on_notice(endpoint, flow, &notice),
+                    _ => self.on_notice(core, endpoint, flow, &notice),
                 }),
             };
             self.counters.malformed += u64::from(parsed.is_none());
@@ -289,13 +289,13 @@ impl Bulk {
         true
     }
 
-    fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
+    fn on_notice(&mut self, core: &Core<Frame>, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         match notice.what {
             NoticeKind::Get if is_of_message(notice.region, notice.transfer) => {
                 return self.on_get_of_message(endpoint, flow, notice);
             }
             NoticeKind::Cancel if is_of_message(notice.region, notice.transfer) => {
-                return self.long.on_cancel(flow, notice.transfer);
+                return self.long.on_cancel(core, flow, notice.transfer);
             }
             NoticeKind::Get => return self.on_get(endpoint, flow, notice),
             NoticeKind::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),

@@ -468,8 +468,9 @@ impl LongMessages {
         true
     }
 
-    /// The sender gave a message up, which may have no head here.
-    pub(super) fn on_cancel(&mut self, flow: FlowId, id: u32) {
+    /// The sender gave a message up, which may have no head here. Segments of it may still arrive.
+    pub(super) fn on_cancel(&mut self, core: &Core<Frame>, flow: FlowId, id: u32) {
+        self.dropped_early.note(core, flow, id);
         if let Some(at) = self.position(flow, id)
             && self.arriving[at].head.is_none()
         {
@@ -529,6 +530,10 @@ impl LongMessages {
             Some(Waiting::Long(id)) => {
                 let Some(at) = self.position(flow, id) else { return };
                 let arriving = self.arriving.swap_remove(at);
+                if arriving.attempt > 0 {
+                    // Segments of earlier attempts may still arrive. They begin no message.
+                    self.dropped_early.note(io.core, flow, id);
+                }
                 let (Some(head), Some(buffer)) = (arriving.head, arriving.buffer) else { return };
                 let words = head.head().map_or(0, |(head, ..)| usize::from(head.words));
                 self.counters.received += 1;

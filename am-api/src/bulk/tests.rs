@@ -364,6 +364,23 @@ fn a_message_that_waits_for_memory_gets_it_once() {
     }
     let sent = [[1; 1000].as_slice(), &[2; TOTAL - 1000]].concat();
     assert_eq!(kept.borrow().iter().map(|kept| kept.to_vec()).collect::<Vec<_>>(), [sent]);
+    // A segment of the first attempt arrives last. It begins no message.
+    pair.forge(Kind::Put, &segment(9, TOTAL as u64, 1000, 1000));
+    (0..10).for_each(|_| pair.poll());
+    assert!(pair.beta.node.borrow().bulk.long.is_idle());
+}
+
+/// The sender gives a message up whose head never arrived. A segment that arrives afterwards begins no message.
+#[test]
+fn segments_behind_a_cancellation_begin_nothing() {
+    let mut pair = Pair::new();
+    pair.forge(Kind::Put, &segment(1, 5000, 0, 1000));
+    (0..10).for_each(|_| pair.poll());
+    assert!(!pair.beta.node.borrow().bulk.long.is_idle());
+    pair.forge(Kind::Get, &Notice::of(NoticeKind::Cancel, 1).to_bytes());
+    pair.forge(Kind::Put, &segment(1, 5000, 1000, 1000));
+    (0..10).for_each(|_| pair.poll());
+    assert!(pair.beta.node.borrow().bulk.long.is_idle());
 }
 
 /// More messages than may wait for a peer, or at it for its send slots.
