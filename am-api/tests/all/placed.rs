@@ -89,18 +89,19 @@ fn send(
     lengths: &[usize],
     shared_behind: Option<usize>,
 ) {
-    let mut left: Vec<(u64, usize)> = (0..).zip(lengths.iter().copied()).collect();
+    let mut left: Vec<(u64, Vec<u8>)> =
+        (0..).zip(lengths).map(|(number, length)| (number, pattern(*length, number))).collect();
     left.reverse();
     until(alpha, beta, "all sent", |alpha, _| {
-        while let Some(&(number, length)) = left.last() {
-            let (words, bytes) = ([number, length as u64], pattern(length, number));
+        while let Some((number, bytes)) = left.last() {
+            let words = [*number, bytes.len() as u64];
             let sent = match shared_behind {
                 Some(front) => {
-                    let (front, rest) = bytes.split_at(front.min(length));
+                    let (front, rest) = bytes.split_at(front.min(bytes.len()));
                     let rest = Arc::new(rest.to_vec());
                     alpha.endpoint.try_request_shared_behind(to, SEND, &words, front, &rest)
                 }
-                None => alpha.endpoint.try_request(to, SEND, &words, &bytes),
+                None => alpha.endpoint.try_request(to, SEND, &words, bytes),
             };
             if sent.is_err_and(|error: RequestError| error.is_temporary()) {
                 break;

@@ -43,7 +43,7 @@ fn messages_of_every_length_come_back_as_they_were_sent() {
                 exchange(&mut endpoint, &mut seen, to, 300, most);
                 exchange(&mut endpoint, &mut seen, to, 1000, 100);
                 let error = endpoint.try_request_in_frame(to, ECHO, &[0], &payload(0, most + 1)).unwrap_err();
-                assert!(matches!(error, RequestError::TooLarge { .. }), "{error}");
+                assert!(matches!(error, RequestError::TooLargeForFrame { .. }), "{error}");
                 assert_eq!(node.counters().get("returned"), 0);
             });
             assert_eq!(served.wrong, 0);
