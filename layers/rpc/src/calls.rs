@@ -10,6 +10,7 @@
 //! this table watches them.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(crate) struct Called {
 pub(crate) enum Ending {
     Answer(Status, Bytes),
     /// For an answer with a status of another version, too.
-    NoAnswer(CallError<std::convert::Infallible>),
+    NoAnswer(CallError<Infallible>),
 }
 
 impl Ending {
@@ -149,6 +150,18 @@ impl Calls {
                 None
             }
         }
+    }
+
+    /// All calls for which `end` has an error end. Returns the wakers of those who wait for them.
+    pub(crate) fn end_all(&mut self, end: impl Fn(&Phase) -> Option<CallError<Infallible>>) -> Vec<Waker> {
+        let mut wakers = vec![];
+        for waiting in self.waiting.values_mut() {
+            if let Some(error) = end(&waiting.phase) {
+                waiting.phase = Phase::Done(Ending::NoAnswer(error));
+                wakers.extend(waiting.waker.take());
+            }
+        }
+        wakers
     }
 
     /// The server runs it as a task.

@@ -147,6 +147,9 @@ impl<'a> Incoming<'a> {
         R: MethodResult + 'static,
     {
         let (runtime, from) = (self.runtime, self.message.from());
+        if runtime.tasks.len() > 0 && runtime.tasks.has((from, self.token.call_id())) {
+            return self.end(Status::Malformed);
+        }
         if runtime.tasks.len() >= MAX_TASKS && !runtime.tasks.has_room(from) {
             return self.end(Status::Busy);
         }

@@ -76,7 +76,26 @@
 //! | `async fn wait(&self, key: &str) -> V` | is polled once where the call arrives. If it is not ready, it becomes a task of the node, or of [the program's executor](Rpc::set_executor) |
 //! | `#[blocking] fn load(&self, name: &str) -> V` | on a thread of a pool |
 //!
-//! Arguments may borrow from the frame; an inline method may return references, which are written into the answer, and its client gets a
+//! Arguments may borrow from the frame, and do not outlive the method:
+//!
+//! ```compile_fail,E0521
+//! use std::cell::RefCell;
+//!
+//! #[am_rpc::service]
+//! trait Names {
+//!     fn add(&self, name: &str);
+//! }
+//!
+//! struct List(RefCell<Vec<&'static str>>);
+//!
+//! impl Names for List {
+//!     fn add(&self, name: &str) {
+//!         self.0.borrow_mut().push(name);
+//!     }
+//! }
+//! ```
+//!
+//! An inline method may return references, which are written into the answer, and its client gets a
 //! [`View`]. A method that returns `Result<V, E>` has a service's error, [`CallError::Service`]. A method that takes a `&`[`Context`] before its
 //! arguments knows its caller and the time that is left, and can call back on the same connection. [`codec`] says which types can be sent.
 //!
@@ -98,7 +117,11 @@
 //! A method's number is that of its name and of the layout of its types. A client of another version of the trait can call the methods that
 //! have not changed; of the others it learns which they are: [`CallError::Mismatch`], [`CallError::UnknownMethod`].
 //!
-//! What there is not yet: streams, calls from other threads of the program, retries.
+//! # Threads
+//!
+//! An [`Rpc`] and its peers stay on their node's thread. Other threads call by [`Remote::run`]: what they give it runs there, as a task.
+//!
+//! What there is not yet: streams, retries.
 //!
 //! Read first: this page, `examples/kv.rs`, [`Rpc`], [`CallError`]; then `dispatch.rs`, `incoming.rs` and `runtime.rs`.
 #![forbid(unsafe_code)]
@@ -115,10 +138,12 @@ mod deadlines;
 mod dispatch;
 mod error;
 mod incoming;
+mod local;
 mod method;
 mod outbox;
 mod peer;
 mod peers;
+mod remote;
 mod rpc;
 mod runtime;
 mod service;
@@ -130,8 +155,10 @@ pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
 pub use context::Context;
 pub use control::Cancelled;
 pub use error::{CallError, NotSent, RpcError, ServeError};
+pub use local::Local;
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
 pub use peer::{Call, DEFAULT_TIME, Peer, View};
+pub use remote::{MAX_JOBS, Remote, RemoteError, RemoteTask};
 pub use rpc::Rpc;
 pub use runtime::MAX_CALLS;
 pub use service::Service;

@@ -24,14 +24,18 @@ pub(crate) struct PeerState {
 pub(crate) struct Peers {
     all: SlotMap<PeerKey, PeerState>,
     by_connection: HashMap<Connection, PeerKey>,
+    by_name: HashMap<(String, String, u64), PeerKey>,
     /// How many calls wait, of all peers.
     pub(crate) queued: usize,
 }
 
 impl Peers {
-    /// A peer of this name, which is connected when it is called.
-    pub(crate) fn add(&mut self, link: Link) -> PeerKey {
-        self.all.insert(PeerState { link, queue: VecDeque::new() })
+    /// The peer of this name, which is connected when it is called: node, endpoint and tag.
+    pub(crate) fn named(&mut self, name: (&str, &str, u64)) -> PeerKey {
+        let (node, endpoint, tag) = name;
+        *self.by_name.entry((node.into(), endpoint.into(), tag)).or_insert_with(|| {
+            self.all.insert(PeerState { link: Link::to(node, endpoint, tag), queue: VecDeque::new() })
+        })
     }
 
     #[inline]

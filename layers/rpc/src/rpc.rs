@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::task::{Context as PollContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, InvalidName, Name, Node};
-use am_base::Link;
+use am_api::{Endpoint, InvalidName, Node};
 
 use crate::dispatch::Dispatch;
 use crate::error::{RpcError, ServeError};
+use crate::local::{ENDPOINT, Local};
 use crate::peer::Peer;
+use crate::remote::{Jobs, Remote};
 use crate::runtime::Runtime;
 use crate::service::Service;
 use crate::tasks::{LocalTask, Tasks, Woken};
-
-/// The endpoint that [`Rpc::open`] opens, and that [`Rpc::peer`] calls.
-const ENDPOINT: &str = "rpc";
 
 /// The longest wait without a look at what is due.
 const LONG: Duration = Duration::from_secs(3600);
@@ -27,6 +25,9 @@ const LONG: Duration = Duration::from_secs(3600);
 pub struct Rpc {
     endpoint: Endpoint<()>,
     runtime: Rc<Runtime>,
+    local: Local,
+    remote: Remote,
+    jobs: Jobs,
     dispatch: Rc<Dispatch>,
     /// Set for the future that [`block_on`](Rpc::block_on) polls.
     woken: Arc<Woken>,
@@ -50,7 +51,8 @@ impl Rpc {
         let waker = node.waker().map_err(|error| RpcError::NoWaker(error.to_string()))?;
         let runtime = Runtime::new(&mut endpoint, Tasks::new(waker.clone()));
         let dispatch = Dispatch::new(&mut endpoint, &runtime);
-        Ok(Rpc { endpoint, runtime, dispatch, woken: Woken::new(waker) })
+        let (local, (remote, jobs)) = (Local(runtime.clone()), Jobs::new(waker.clone()));
+        Ok(Rpc { endpoint, runtime, local, remote, jobs, dispatch, woken: Woken::new(waker) })
     }
 
     /// Serve a service from now on: `rpc.serve(StoreServer::new(store))`.
@@ -66,32 +68,37 @@ impl Rpc {
     /// # Errors
     /// The name is none.
     pub fn peer(&self, node: &str) -> Result<Peer, InvalidName> {
-        self.peer_at(node, ENDPOINT, 0)
+        self.local.peer(node)
     }
 
-    /// An endpoint of another name, which has this tag.
-    ///
-    /// # Errors
-    /// One of the names is none.
-    pub fn peer_at(&self, node: &str, endpoint: &str, tag: u64) -> Result<Peer, InvalidName> {
-        for name in [node, endpoint] {
-            Name::new(name).ok_or_else(|| InvalidName(name.into()))?;
-        }
-        Ok(Peer::new(self.runtime.clone(), self.runtime.add_peer(Link::to(node, endpoint, tag))))
+    /// For code on this thread that does not poll.
+    pub fn local(&self) -> Local {
+        self.local.clone()
+    }
+
+    /// For other threads.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
     }
 
     /// One turn: receive, run methods and tasks, send. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self) -> usize {
         let handled = self.endpoint.poll(&mut ());
-        handled + usize::from(self.runtime.after_turn())
+        handled + self.after_turn()
     }
 
     /// Poll until something was handled, or the time is over. Spin, yield or sleep meanwhile.
     pub fn wait(&mut self, timeout: Duration) -> usize {
         let due = self.runtime.next_due().unwrap_or(timeout);
         let handled = self.endpoint.wait(&mut (), timeout.min(due));
-        handled + usize::from(self.runtime.after_turn())
+        handled + self.after_turn()
+    }
+
+    #[inline]
+    fn after_turn(&self) -> usize {
+        let has_begun = self.jobs.begin(&self.local);
+        usize::from(self.runtime.after_turn() | has_begun)
     }
 
     /// Poll until this future is ready: a call, or anything that awaits calls.
@@ -111,7 +118,7 @@ impl Rpc {
 
     /// Run this future as a task of the node.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
-        self.runtime.tasks.spawn(Box::pin(future));
+        self.local.spawn(future);
     }
 
     /// Give tasks to an executor of the program, on the node's thread: those of [`spawn`](Rpc::spawn), and calls that are not ready at once.
@@ -148,9 +155,9 @@ impl Rpc {
 }
 
 impl Drop for Rpc {
-    /// The runtime has the tasks, and they may have the runtime.
+    /// All calls have their outcomes: one that was sent may have run.
     fn drop(&mut self) {
-        self.runtime.tasks.clear();
+        self.runtime.close();
     }
 }
 

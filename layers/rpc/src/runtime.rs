@@ -8,7 +8,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, NotOpen, Outcome, Request, Sender,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, NotOpen, Outcome, Request,
+    ReturnReason, Sender,
 };
 
 use crate::bytes::Bytes;
@@ -24,6 +25,8 @@ use crate::tasks::Tasks;
 /// The most calls of this side without an outcome, or with one that was not fetched.
 pub const MAX_CALLS: usize = 1 << 16;
 
+const CLOSED: CallError<Infallible> = CallError::NotSent(NotSent::Connection("its `Rpc` was dropped"));
+
 /// The longest time that a call may have.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -37,6 +40,8 @@ pub(crate) struct Runtime {
     pub(crate) due: Cell<Option<Duration>>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<Connection>>,
+    /// Nobody polls any more.
+    is_closed: Cell<bool>,
     pub(crate) agenda: Agenda,
 }
 
@@ -69,6 +74,7 @@ impl Runtime {
             tasks,
             due: Cell::new(None),
             ended: RefCell::default(),
+            is_closed: Cell::new(false),
             agenda: Agenda { is_busy: Cell::new(false), due: Cell::new(Duration::MAX) },
         });
         let with = |run: fn(&Runtime, &Message<'_, ()>)| {
@@ -96,8 +102,8 @@ impl Runtime {
 
     // ---- calls of this side
 
-    pub(crate) fn add_peer(&self, link: am_base::Link) -> PeerKey {
-        self.peers.borrow_mut().add(link)
+    pub(crate) fn peer_named(&self, name: (&str, &str, u64)) -> PeerKey {
+        self.peers.borrow_mut().named(name)
     }
 
     /// Send a call, or let it wait for room. `within`: the time that it has, unless the call in progress has less.
@@ -109,6 +115,9 @@ impl Runtime {
         arguments: &impl Encode,
         within: Duration,
     ) -> Result<CallKey, CallError<Infallible>> {
+        if self.is_closed.get() {
+            return Err(CLOSED);
+        }
         let mut within = within.min(LONGEST);
         if let Some(due) = self.due.get() {
             within = within.min(due.saturating_sub(self.sender.time()));
@@ -163,7 +172,9 @@ impl Runtime {
                 Ok(Some(to)) => to,
                 Ok(None) => continue,
                 Err(error) => {
-                    self.fail_queue(std::mem::take(&mut peer.queue), &mut wakers, || not_connected(&error));
+                    let queue = std::mem::take(&mut peer.queue);
+                    peers.queued -= queue.len();
+                    self.fail_queue(queue, &mut wakers, || not_connected(&error));
                     continue;
                 }
             };
@@ -388,6 +399,21 @@ impl Runtime {
         let retry = is_waiting.then_some(RETRY);
         let due = [self.calls.borrow().next_due(), self.tasks.next_due()].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
+    }
+
+    /// Nobody polls any more: end all calls, and drop the tasks, which may have the runtime.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+        self.tasks.clear();
+        let mut calls = self.calls.borrow_mut();
+        let end = |phase: &Phase| match phase {
+            Phase::Queued { .. } => Some(CLOSED),
+            Phase::Sent(..) | Phase::Running(..) => Some(CallError::Unknown(ReturnReason::Closed)),
+            Phase::Done(_) => None,
+        };
+        let wakers = calls.end_all(end);
+        drop(calls);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Calls that are under way: those of this side, tasks of others, and messages that wait.

@@ -120,6 +120,11 @@ impl Tasks {
         }
     }
 
+    /// Whether this call runs as a task: no caller uses an id twice.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.running.borrow().contains_key(&key)
+    }
+
     /// Whether this connection may have a further task.
     pub(crate) fn has_room(&self, for_one_of: Connection) -> bool {
         self.by_connection.borrow().get(&for_one_of).is_none_or(|count| *count < MAX_TASKS)

@@ -10,6 +10,7 @@ mod hostile;
 mod layouts;
 mod no_allocation;
 mod outcomes;
+mod remote;
 mod round_trips;
 #[cfg(feature = "serde")]
 mod serde_types;

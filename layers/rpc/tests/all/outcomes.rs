@@ -166,6 +166,28 @@ fn a_server_that_leaves_ends_its_calls() {
     assert_eq!(alpha[0].rpc.under_way(), 0);
 }
 
+/// Calls and peers may outlive the endpoint that polled for them.
+#[test]
+fn calls_of_an_endpoint_that_was_dropped_have_outcomes() {
+    let (sides, store, _) = served();
+    let [alpha, beta] = sides;
+    let mut both = [alpha, beta];
+    let done = store.double(3);
+    until(&mut both, "it is answered", |sides| sides[0].node.counters().get("replies_received") > 0);
+    let (runs, sent) = (store.wait_for("color"), store.get("color"));
+    let other = StoreClient::new(&peer(&both[0], "elsewhere"));
+    let queued = other.nothing();
+    let [alpha, beta] = both;
+    drop(alpha.rpc);
+    let mut beta = [beta];
+    assert_eq!(drive(&mut beta, done), Ok(6));
+    assert_eq!(drive(&mut beta, runs), Err(CallError::Unknown(ReturnReason::Closed)));
+    assert!(drive(&mut beta, sent).unwrap_err().may_have_run());
+    let closed = CallError::NotSent(NotSent::Connection("its `Rpc` was dropped"));
+    assert_eq!(drive(&mut beta, queued), Err(closed.clone()));
+    assert_eq!(drive(&mut beta, store.nothing()), Err(closed));
+}
+
 #[test]
 fn a_name_that_no_node_has_is_not_connected() {
     let patience = Duration::from_millis(50);
@@ -181,7 +203,7 @@ fn a_name_that_no_node_has_is_not_connected() {
     let own = drive(&mut sides, itself.nothing()).unwrap_err();
     assert_eq!(own, CallError::NotSent(NotSent::Connection("the name is this node's own")));
     assert!(sides[0].rpc.peer("").is_err());
-    let elsewhere = sides[0].rpc.peer_at("beta", "elsewhere", 0).unwrap();
+    let elsewhere = sides[0].rpc.local().peer_at("beta", "elsewhere", 0).unwrap();
     assert_eq!(drive(&mut sides, StoreClient::new(&elsewhere).nothing()), Err(CallError::Refused(Refusal::NoEndpoint)));
 }
 

@@ -1,0 +1,149 @@
+//! Calls from any thread: what they do runs on the node's thread, as a task.
+//!
+//! ```text
+//!   any thread                                the node's thread
+//!   remote.run(|local| async { .. })
+//!      │ job ───────────────────────────────▶ a task, which calls and awaits
+//!   task.await, task.wait() ◀──── outcome ───────┘
+//!   task dropped ────────────────────────────▶ the task is dropped, and so its calls are cancelled
+//! ```
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::task::{Context as PollContext, Poll, Wake};
+use std::thread::{self, ThreadId};
+
+use am_api::NodeWaker;
+use futures_channel::oneshot;
+use futures_util::future::{Either, select};
+
+use crate::local::Local;
+use crate::tasks::Woken;
+
+/// The most jobs that wait for the node's thread.
+pub const MAX_JOBS: usize = 1 << 14;
+
+type Job = Box<dyn FnOnce(&Local) + Send>;
+
+/// Lets any thread call. [`Rpc::remote`](crate::Rpc::remote) returns it.
+///
+/// ```
+/// use am_rpc::{CallError, Remote, service};
+///
+/// #[service]
+/// trait Store {
+///     fn get(&self, key: &str) -> Vec<u8>;
+/// }
+///
+/// /// From a thread that does not poll. The peer is connected once, and kept where the calls are made.
+/// fn length(remote: &Remote, key: String) -> Result<usize, Box<dyn std::error::Error + Send + Sync>> {
+///     let task = remote.run(move |local| {
+///         let peer = local.peer("beta");
+///         async move { Ok::<_, Box<dyn std::error::Error + Send + Sync>>(StoreClient::new(&peer?).get(&key).await?.len()) }
+///     });
+///     task.wait()?
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Remote {
+    jobs: SyncSender<Job>,
+    woken: Arc<Woken>,
+    node: ThreadId,
+}
+
+/// What other threads have posted.
+pub(crate) struct Jobs {
+    waiting: Receiver<Job>,
+    woken: Arc<Woken>,
+}
+
+impl Jobs {
+    pub(crate) fn new(waker: NodeWaker) -> (Remote, Jobs) {
+        let (jobs, waiting) = sync_channel(MAX_JOBS);
+        let woken = Woken::new(waker);
+        (Remote { jobs, woken: woken.clone(), node: thread::current().id() }, Jobs { waiting, woken })
+    }
+
+    /// Begin what was posted. Returns whether there was something.
+    #[inline]
+    pub(crate) fn begin(&self, local: &Local) -> bool {
+        self.woken.take() && self.waiting.try_iter().map(|job| job(local)).count() > 0
+    }
+}
+
+impl Remote {
+    /// Run this on the node's thread: `begin`, and then the future that it returns, as a task. If the task that this returns is dropped, so is
+    /// the future.
+    pub fn run<F, T>(&self, begin: impl FnOnce(&Local) -> F + Send + 'static) -> RemoteTask<T>
+    where
+        F: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let (mut give, outcome) = oneshot::channel();
+        let job = move |local: &Local| {
+            let future = begin(local);
+            local.spawn(async move {
+                let outcome = match select(pin!(future), give.cancellation()).await {
+                    Either::Left((outcome, _)) => outcome,
+                    Either::Right(_) => return,
+                };
+                _ = give.send(outcome);
+            });
+        };
+        // If it is full or closed, the job is dropped, and its task fails.
+        if self.jobs.try_send(Box::new(job)).is_ok() {
+            self.woken.wake_by_ref();
+        }
+        RemoteTask { outcome, node: self.node }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
+
+/// The future of what [`Remote::run`] runs. Any executor can poll it; a thread without one can [`wait`](RemoteTask::wait).
+#[must_use = "dropping it cancels the calls that it waits for"]
+#[derive(Debug)]
+pub struct RemoteTask<T> {
+    outcome: oneshot::Receiver<T>,
+    node: ThreadId,
+}
+
+/// Why a task of another thread has no outcome.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteError {
+    /// The endpoint was dropped, or too many jobs waited for the node's thread.
+    #[error("the `Rpc` was dropped, or {MAX_JOBS} jobs wait for its thread already")]
+    NotRun,
+    /// A wait on the node's thread would never end.
+    #[error("this is the node's thread, and waiting would stop it: await the calls in a task")]
+    OnNodeThread,
+}
+
+am_api::debug_as_display!(RemoteError);
+
+impl<T> RemoteTask<T> {
+    /// Wait for the outcome. Not on the node's thread.
+    ///
+    /// # Errors
+    /// See [`RemoteError`].
+    pub fn wait(self) -> Result<T, RemoteError> {
+        if thread::current().id() == self.node {
+            return Err(RemoteError::OnNodeThread);
+        }
+        futures_executor::block_on(self)
+    }
+}
+
+impl<T> Future for RemoteTask<T> {
+    type Output = Result<T, RemoteError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.outcome).poll(context).map_err(|_| RemoteError::NotRun)
+    }
+}
