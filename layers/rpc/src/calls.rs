@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::deadlines::{Deadlines, Ticket};
 use crate::error::CallError;
 use crate::method::{MethodId, MethodInfo, ServiceInfo, Skew};
 use crate::status::Status;
+use crate::stream::{StreamTable, Streams};
 
 new_key_type! {
     /// A call of this side.
@@ -71,11 +73,36 @@ impl Ending {
 }
 
 /// A call without an outcome, or with one that was not fetched.
-#[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) called: Called,
     pub(crate) phase: Phase,
     pub(crate) waker: Option<Waker>,
+    pub(crate) streams: Option<Rc<Streams>>,
+}
+
+/// A call that is over, and those who have to hear of it once the table is not borrowed.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Ended {
+    waker: Option<Waker>,
+    streams: Option<Rc<Streams>>,
+}
+
+impl Ended {
+    pub(crate) fn tell(self, table: &StreamTable) {
+        if let Some(streams) = self.streams {
+            streams.key().into_iter().for_each(|key| table.end(key));
+            streams.end();
+        }
+        self.waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Waiting {
+    /// It is over.
+    fn ended(&mut self) -> Ended {
+        Ended { waker: self.waker.take(), streams: self.streams.take() }
+    }
 }
 
 #[derive(Debug)]
@@ -91,7 +118,7 @@ pub(crate) enum Phase {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Calls {
     waiting: SlotMap<CallKey, Waiting>,
     /// Of those that were sent, by the slot of their ids.
@@ -109,8 +136,8 @@ impl Calls {
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, called: Called, phase: Phase) -> CallKey {
-        self.waiting.insert(Waiting { called, phase, waker: None })
+    pub(crate) fn add(&mut self, called: Called, phase: Phase, streams: Option<Rc<Streams>>) -> CallKey {
+        self.waiting.insert(Waiting { called, phase, waker: None, streams })
     }
 
     pub(crate) fn get(&mut self, key: CallKey) -> Option<&mut Waiting> {
@@ -119,6 +146,13 @@ impl Calls {
 
     pub(crate) fn remove(&mut self, key: CallKey) -> Option<Waiting> {
         self.waiting.remove(key)
+    }
+
+    /// Nobody waits for it any more. Returns its phase.
+    pub(crate) fn forget(&mut self, key: CallKey) -> Option<(Phase, Ended)> {
+        let mut waiting = self.waiting.remove(key)?;
+        let ended = waiting.ended();
+        Some((waiting.phase, ended))
     }
 
     /// It was sent as this call of the endpoint.
@@ -137,31 +171,31 @@ impl Calls {
         self.sent.get(id.slot()).copied().unwrap_or_default()
     }
 
-    /// It has this outcome. Returns the waker of who waits for it.
+    /// It has this outcome.
     #[inline]
-    pub(crate) fn end(&mut self, key: CallKey, ending: impl FnOnce() -> Ending) -> Option<Waker> {
+    pub(crate) fn end(&mut self, key: CallKey, ending: impl FnOnce() -> Ending) -> Ended {
         match self.waiting.get_mut(key) {
             Some(waiting) => {
                 waiting.phase = Phase::Done(ending());
-                waiting.waker.take()
+                waiting.ended()
             }
             None => {
                 self.late += 1;
-                None
+                Ended::default()
             }
         }
     }
 
-    /// All calls for which `end` has an error end. Returns the wakers of those who wait for them.
-    pub(crate) fn end_all(&mut self, end: impl Fn(&Phase) -> Option<CallError<Infallible>>) -> Vec<Waker> {
-        let mut wakers = vec![];
+    /// All calls for which `end` has an error end.
+    pub(crate) fn end_all(&mut self, end: impl Fn(&Phase) -> Option<CallError<Infallible>>) -> Vec<Ended> {
+        let mut all = vec![];
         for waiting in self.waiting.values_mut() {
             if let Some(error) = end(&waiting.phase) {
                 waiting.phase = Phase::Done(Ending::NoAnswer(error));
-                wakers.extend(waiting.waker.take());
+                all.push(waiting.ended());
             }
         }
-        wakers
+        all
     }
 
     /// The server runs it as a task.

@@ -15,6 +15,7 @@ use crate::control::Cancelled;
 use crate::outbox::Parcel;
 use crate::runtime::Runtime;
 use crate::status::{RESULT, Status};
+use crate::stream::{CallStreams, Posts, Streams};
 use crate::tasks::{MAX_TASKS, Place, TaskPool};
 
 /// Up to here every peer accepts a result.
@@ -146,17 +147,13 @@ impl<'a> Incoming<'a> {
         F: Future<Output = Result<R, DecodeError>> + 'static,
         R: MethodResult + 'static,
     {
-        let (runtime, from) = (self.runtime, self.message.from());
-        if runtime.tasks.len() > 0 && runtime.tasks.has((from, self.token.call_id())) {
-            return self.end(Status::Malformed);
+        if let Err(status) = self.admit() {
+            return self.end(status);
         }
-        if runtime.tasks.len() >= MAX_TASKS && !runtime.tasks.has_room(from) {
-            return self.end(Status::Busy);
-        }
-        let in_frame = runtime.sender.frame_payload(from, self.message.words().len()).unwrap_or(0);
+        let runtime = self.runtime;
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, from, self.due, Some(place.control.clone()));
-        place.put(make(Arguments(Bytes::keep_long(&self.message, in_frame)), context));
+        let context = Context::new(runtime, self.message.from(), self.due, Some(place.control.clone()));
+        place.put(make(self.keep_arguments(), context));
         // A task is polled again by its executor, so this poll need not wake it.
         match poll_guarded(runtime, &mut place, self.due, &mut PollContext::from_waker(Waker::noop())) {
             Poll::Ready(result) => {
@@ -169,6 +166,43 @@ impl<'a> Incoming<'a> {
             }
             Poll::Pending => self.becomes_task(place),
         }
+    }
+
+    /// Run a method with streams: as a task, because its items and its result have one order.
+    pub fn stream<F, R>(self, pool: &TaskPool, make: impl FnOnce(Arguments, Context, &CallStreams) -> F)
+    where
+        F: Future<Output = Result<R, DecodeError>> + 'static,
+        R: MethodResult + 'static,
+    {
+        if let Err(status) = self.admit() {
+            return self.end(status);
+        }
+        let (runtime, from, id) = (self.runtime, self.message.from(), self.token.call_id());
+        let mut place = pool.take::<F>();
+        let context = Context::new(runtime, from, self.due, Some(place.control.clone()));
+        let streams = CallStreams { streams: Streams::new(), posts: runtime.clone() };
+        runtime.streams.add(&**runtime, (from, id, false), &streams.streams);
+        place.put(make(self.keep_arguments(), context, &streams));
+        self.becomes_task(place);
+    }
+
+    /// Whether the call may become a task.
+    fn admit(&self) -> Result<(), Status> {
+        let (tasks, from) = (&self.runtime.tasks, self.message.from());
+        // No caller uses an id twice.
+        if tasks.len() > 0 && tasks.has((from, self.token.call_id())) {
+            return Err(Status::Malformed);
+        }
+        if tasks.len() >= MAX_TASKS && !tasks.has_room(from) {
+            return Err(Status::Busy);
+        }
+        Ok(())
+    }
+
+    fn keep_arguments(&self) -> Arguments {
+        let (from, words) = (self.message.from(), self.message.words().len());
+        let in_frame = self.runtime.sender.frame_payload(from, words).unwrap_or(0);
+        Arguments(Bytes::keep_long(&self.message, in_frame))
     }
 
     fn becomes_task<F, R>(self, place: Box<Place<F>>)
@@ -255,6 +289,7 @@ where
             Err(Panicked) => (Status::Panicked, vec![]),
         };
         runtime.tasks.remove(*key);
+        runtime.streams.end((key.0, key.1, false));
         if place.control.cancelled().is_none() {
             let words = [key.1.0, status as u64];
             runtime.post(to, Parcel { handler: RESULT, words, payload });
@@ -266,5 +301,6 @@ where
 impl<F> Drop for CallTask<F> {
     fn drop(&mut self) {
         self.runtime.tasks.remove(self.key);
+        self.runtime.streams.end((self.key.0, self.key.1, false));
     }
 }

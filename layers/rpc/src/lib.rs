@@ -112,6 +112,13 @@
 //! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has. Dropping a call's future cancels the
 //! call: an `async` method [sees it](Context::cancelled) and decides, so nothing is cut off in the middle.
 //!
+//! # Streams
+//!
+//! An `async` method may take a [`StreamWriter`], and writes items to its caller; its client gets the call and a [`StreamReader`]. One that takes a
+//! `StreamReader` reads from its caller, which gets the writer. A method may take one of each. A stream has credit of its own: a reader that does
+//! not read stops its writer, and nobody else. It ends when its writer is dropped or its call is over; the call's outcome says how. A call with
+//! streams has a deadline, too: [`Peer::within`] says a longer one.
+//!
 //! # Versions
 //!
 //! A method's number is that of its name and of the layout of its types. A client of another version of the trait can call the methods that
@@ -121,7 +128,7 @@
 //!
 //! An [`Rpc`] and its peers stay on their node's thread. Other threads call by [`Remote::run`]: what they give it runs there, as a task.
 //!
-//! What there is not yet: streams, retries.
+//! What there is not yet: retries.
 //!
 //! Read first: this page, `examples/kv.rs`, [`Rpc`], [`CallError`]; then `dispatch.rs`, `incoming.rs` and `runtime.rs`.
 #![forbid(unsafe_code)]
@@ -148,6 +155,7 @@ mod rpc;
 mod runtime;
 mod service;
 mod status;
+mod stream;
 mod tasks;
 
 pub use am_rpc_macros::service;
@@ -162,6 +170,7 @@ pub use remote::{MAX_JOBS, Remote, RemoteError, RemoteTask};
 pub use rpc::Rpc;
 pub use runtime::MAX_CALLS;
 pub use service::Service;
+pub use stream::{StreamError, StreamReader, StreamWriter, WINDOW};
 pub use tasks::{LocalTask, MAX_TASKS};
 
 /// What the code that [`service`] generates uses.
@@ -169,6 +178,7 @@ pub use tasks::{LocalTask, MAX_TASKS};
 pub mod generated {
     pub use crate::incoming::{Arguments, Incoming, MethodResult, Returned};
     pub use crate::peer::{Borrowed, ReadResult, Reply};
+    pub use crate::stream::CallStreams;
     pub use crate::tasks::TaskPool;
     pub use blocking::unblock;
 }

@@ -16,6 +16,7 @@ use crate::method::ServiceInfo;
 use crate::peers::PeerKey;
 use crate::runtime::Runtime;
 use crate::status::Status;
+use crate::stream::{CallStreams, Streams};
 
 /// The time that a call has, unless [`Peer::within`] says another.
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -51,8 +52,37 @@ impl Peer {
         arguments: &impl Encode,
         read: ReadResult<V, E>,
     ) -> Call<V, E> {
+        self.begin(service, method, arguments, read, None)
+    }
+
+    /// Call a method with streams.
+    #[doc(hidden)]
+    pub fn call_with_streams<V, E>(
+        &self,
+        service: &'static ServiceInfo,
+        method: usize,
+        arguments: &impl Encode,
+        read: ReadResult<V, E>,
+    ) -> (Call<V, E>, CallStreams) {
+        let streams = CallStreams { streams: Streams::new(), posts: self.runtime.clone() };
+        let call = self.begin(service, method, arguments, read, Some(streams.streams.clone()));
+        if let CallState::Failed(_) = call.state {
+            streams.streams.end();
+        }
+        (call, streams)
+    }
+
+    #[inline]
+    fn begin<V, E>(
+        &self,
+        service: &'static ServiceInfo,
+        method: usize,
+        arguments: &impl Encode,
+        read: ReadResult<V, E>,
+        streams: Option<Rc<Streams>>,
+    ) -> Call<V, E> {
         let called = Called { service, method: &service.methods[method] };
-        let state = match self.runtime.call(self.key, called, arguments, self.within) {
+        let state = match self.runtime.call(self.key, called, arguments, (self.within, streams)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => CallState::Failed(error),
         };

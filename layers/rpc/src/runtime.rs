@@ -13,13 +13,14 @@ use am_api::{
 };
 
 use crate::bytes::Bytes;
-use crate::calls::{CallKey, Called, Calls, Ending, Phase};
+use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
 use crate::codec::{Encode, Writer, to_vec};
 use crate::control::Control;
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
 use crate::peers::{PeerKey, Peers};
-use crate::status::{CALL, CANCEL, RESULT, Status};
+use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, Status};
+use crate::stream::{Posts, StreamTable, Streams};
 use crate::tasks::Tasks;
 
 /// The most calls of this side without an outcome, or with one that was not fetched.
@@ -36,6 +37,7 @@ pub(crate) struct Runtime {
     peers: RefCell<Peers>,
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
+    pub(crate) streams: StreamTable,
     /// Until when the call in progress has to be answered: calls that it makes have no more time.
     pub(crate) due: Cell<Option<Duration>>,
     /// Connections that have ended and are not closed yet.
@@ -72,6 +74,7 @@ impl Runtime {
             peers: RefCell::default(),
             outbox: Outbox::default(),
             tasks,
+            streams: StreamTable::default(),
             due: Cell::new(None),
             ended: RefCell::default(),
             is_closed: Cell::new(false),
@@ -82,10 +85,14 @@ impl Runtime {
             move |(): &mut (), request: Request<'_, ()>| run(&runtime, &request.message)
         };
         endpoint.on_request(RESULT, with(Runtime::on_result));
+        endpoint.on_request(ITEM, with(|runtime, message| runtime.streams.on_item(message)));
+        endpoint.on_request(FLOW, with(|runtime, message| runtime.streams.on_flow(message)));
         endpoint.on_request(
             CANCEL,
             with(|runtime, message| {
-                runtime.tasks.cancel((message.from(), CallId(message.word(0))));
+                let (from, id) = (message.from(), CallId(message.word(0)));
+                runtime.tasks.cancel((from, id));
+                runtime.streams.end((from, id, false));
             }),
         );
         let of_outcomes = runtime.clone();
@@ -113,7 +120,7 @@ impl Runtime {
         peer: PeerKey,
         called: Called,
         arguments: &impl Encode,
-        within: Duration,
+        (within, streams): (Duration, Option<Rc<Streams>>),
     ) -> Result<CallKey, CallError<Infallible>> {
         if self.is_closed.get() {
             return Err(CLOSED);
@@ -143,7 +150,8 @@ impl Runtime {
                     if let Some(error) = failed.take() {
                         return Err(CallError::Unencodable(error));
                     }
-                    let key = calls.add(called, Phase::Sent(to, id));
+                    streams.iter().for_each(|streams| self.streams.add(self, (to, id, true), streams));
+                    let key = calls.add(called, Phase::Sent(to, id), streams);
                     calls.sent(key, id);
                     return Ok(key);
                 }
@@ -153,7 +161,7 @@ impl Runtime {
         }
         let due = self.sender.time() + within;
         let arguments = to_vec(arguments).map_err(CallError::Unencodable)?;
-        let key = calls.add(called, Phase::Queued { arguments, due });
+        let key = calls.add(called, Phase::Queued { arguments, due }, streams);
         state.queue.push_back(key);
         peers.queued += 1;
         self.agenda.add();
@@ -162,7 +170,7 @@ impl Runtime {
 
     /// Send calls that wait, as far as there is room.
     fn flush_queues(&self) {
-        let mut wakers = vec![];
+        let mut over = vec![];
         let now = self.sender.time();
         let mut peers = self.peers.borrow_mut();
         for key in peers.all_keys() {
@@ -174,18 +182,18 @@ impl Runtime {
                 Err(error) => {
                     let queue = std::mem::take(&mut peer.queue);
                     peers.queued -= queue.len();
-                    self.fail_queue(queue, &mut wakers, || not_connected(&error));
+                    self.fail_queue(queue, &mut over, || not_connected(&error));
                     continue;
                 }
             };
-            let done = self.flush_queue(&mut peer.queue, to, now, &mut wakers);
+            let done = self.flush_queue(&mut peer.queue, to, now, &mut over);
             peers.queued -= done;
             if before.is_none() {
                 peers.connected(key, to);
             }
         }
         drop(peers);
-        wakers.into_iter().for_each(Waker::wake);
+        over.into_iter().for_each(|ended| ended.tell(&self.streams));
     }
 
     /// Send the calls of one peer. Returns how many do not wait any more.
@@ -194,7 +202,7 @@ impl Runtime {
         queue: &mut VecDeque<CallKey>,
         to: Connection,
         now: Duration,
-        wakers: &mut Vec<Waker>,
+        over: &mut Vec<Ended>,
     ) -> usize {
         let before = queue.len();
         let mut calls = self.calls.borrow_mut();
@@ -202,7 +210,7 @@ impl Runtime {
         queue.retain(|&key| match calls.get(key) {
             Some(call) => match call.phase {
                 Phase::Queued { due, .. } if due <= now => {
-                    wakers.extend(calls.end(key, || Ending::NoAnswer(CallError::Late)));
+                    over.push(calls.end(key, || Ending::NoAnswer(CallError::Late)));
                     false
                 }
                 _ => true,
@@ -217,19 +225,20 @@ impl Runtime {
             match self.sender.try_call(to, CALL, &words, arguments, within) {
                 Ok(id) => {
                     call.phase = Phase::Sent(to, id);
+                    call.streams.iter().for_each(|streams| self.streams.add(self, (to, id, true), streams));
                     calls.sent(key, id);
                 }
                 Err(error) if error.is_temporary() => break,
-                Err(error) => wakers.extend(calls.end(key, || Ending::NoAnswer(error.into()))),
+                Err(error) => over.push(calls.end(key, || Ending::NoAnswer(error.into()))),
             }
             queue.pop_front();
         }
         before - queue.len()
     }
 
-    fn fail_queue(&self, queue: VecDeque<CallKey>, wakers: &mut Vec<Waker>, error: impl Fn() -> CallError<Infallible>) {
+    fn fail_queue(&self, queue: VecDeque<CallKey>, over: &mut Vec<Ended>, error: impl Fn() -> CallError<Infallible>) {
         let mut calls = self.calls.borrow_mut();
-        wakers.extend(queue.into_iter().filter_map(|key| calls.end(key, || Ending::NoAnswer(error()))));
+        over.extend(queue.into_iter().map(|key| calls.end(key, || Ending::NoAnswer(error()))));
     }
 
     /// The outcome of this call, if it has one; otherwise this waker is woken then.
@@ -251,8 +260,10 @@ impl Runtime {
 
     /// Nobody waits for this call any more: forget it, and tell the server.
     pub(crate) fn drop_call(&self, key: CallKey) {
-        let Some(waiting) = self.calls.borrow_mut().remove(key) else { return };
-        if let Phase::Sent(to, id) | Phase::Running(to, id) = waiting.phase {
+        let forgotten = self.calls.borrow_mut().forget(key);
+        let Some((phase, ended)) = forgotten else { return };
+        ended.tell(&self.streams);
+        if let Phase::Sent(to, id) | Phase::Running(to, id) = phase {
             self.calls.borrow_mut().take_running((to, id));
             self.cancel(to, id);
         }
@@ -260,12 +271,6 @@ impl Runtime {
 
     fn cancel(&self, to: Connection, id: CallId) {
         self.post(to, Parcel { handler: CANCEL, words: [id.0, 0], payload: vec![] });
-    }
-
-    /// Send a message of the layer's own.
-    pub(crate) fn post(&self, to: Connection, parcel: Parcel) {
-        self.outbox.send(&self.sender, to, parcel);
-        self.agenda.add();
     }
 
     /// A call of a peer runs as a task.
@@ -285,9 +290,9 @@ impl Runtime {
                     return calls.runs(key, (to, id), due);
                 }
                 Some(status) => {
-                    let waker = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
+                    let ended = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
                     drop(calls);
-                    return waker.into_iter().for_each(Waker::wake);
+                    return ended.tell(&self.streams);
                 }
                 None => CallError::Malformed,
             },
@@ -297,12 +302,12 @@ impl Runtime {
             Err(am_api::CallError::TimedOut) => CallError::Deadline,
         };
         let is_late = error == CallError::Deadline;
-        let waker = calls.end(key, || Ending::NoAnswer(error));
+        let ended = calls.end(key, || Ending::NoAnswer(error));
         drop(calls);
         if is_late {
             self.cancel(to, id);
         }
-        waker.into_iter().for_each(Waker::wake);
+        ended.tell(&self.streams);
     }
 
     fn on_result(&self, message: &Message<'_, ()>) {
@@ -311,9 +316,9 @@ impl Runtime {
         let of = (message.from(), CallId(message.word(0)));
         // Replies and requests have an order each, so a result may come before the answer that the call runs.
         let key = calls.take_running(of).or_else(|| calls.take_sent(of)).unwrap_or_default();
-        let waker = calls.end(key, || Ending::Answer(status, Bytes::keep(message)));
+        let ended = calls.end(key, || Ending::Answer(status, Bytes::keep(message)));
         drop(calls);
-        waker.into_iter().for_each(Waker::wake);
+        ended.tell(&self.streams);
     }
 
     fn on_connection(&self, event: &ConnectionEvent<'_, ()>) {
@@ -324,19 +329,20 @@ impl Runtime {
         };
         let connection = event.connection;
         self.tasks.cancel_all(connection);
-        let mut wakers = vec![];
+        self.streams.end_all(Some(connection));
+        let mut over = vec![];
         let queue = self.peers.borrow_mut().ended(connection, Instant::now());
-        self.fail_queue(queue, &mut wakers, || why.into());
+        self.fail_queue(queue, &mut over, || why.into());
         let mut calls = self.calls.borrow_mut();
         if let NotOpen::Dead(reason) = why {
             for key in calls.take_running_on(connection) {
-                wakers.extend(calls.end(key, || Ending::NoAnswer(CallError::Unknown(reason))));
+                over.push(calls.end(key, || Ending::NoAnswer(CallError::Unknown(reason))));
             }
         }
         drop(calls);
         self.ended.borrow_mut().push(connection);
         self.agenda.add();
-        wakers.into_iter().for_each(Waker::wake);
+        over.into_iter().for_each(|ended| ended.tell(&self.streams));
     }
 
     /// Close ended connections, once all calls on them have their outcomes: a node has few flow ids.
@@ -383,10 +389,10 @@ impl Runtime {
         loop {
             let mut calls = self.calls.borrow_mut();
             let Some(((to, id), key)) = calls.pop_due(now) else { break };
-            let waker = calls.end(key, || Ending::NoAnswer(CallError::Deadline));
+            let ended = calls.end(key, || Ending::NoAnswer(CallError::Deadline));
             drop(calls);
             self.cancel(to, id);
-            waker.into_iter().for_each(Waker::wake);
+            ended.tell(&self.streams);
         }
     }
 
@@ -404,6 +410,7 @@ impl Runtime {
     /// Nobody polls any more: end all calls, and drop the tasks, which may have the runtime.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
+        self.streams.end_all(None);
         self.tasks.clear();
         let mut calls = self.calls.borrow_mut();
         let end = |phase: &Phase| match phase {
@@ -411,9 +418,9 @@ impl Runtime {
             Phase::Sent(..) | Phase::Running(..) => Some(CallError::Unknown(ReturnReason::Closed)),
             Phase::Done(_) => None,
         };
-        let wakers = calls.end_all(end);
+        let over = calls.end_all(end);
         drop(calls);
-        wakers.into_iter().for_each(Waker::wake);
+        over.into_iter().for_each(|ended| ended.tell(&self.streams));
     }
 
     /// Calls that are under way: those of this side, tasks of others, and messages that wait.
@@ -429,4 +436,12 @@ fn not_connected(error: &am_api::ConnectError) -> CallError<Infallible> {
         am_api::ConnectError::Forked => "this process was forked",
         _ => "the name of the peer is invalid, or this side is closed",
     }))
+}
+
+impl Posts for Runtime {
+    /// Send a message of the layer's own.
+    fn post(&self, to: Connection, parcel: Parcel) {
+        self.outbox.send(&self.sender, to, parcel);
+        self.agenda.add();
+    }
 }

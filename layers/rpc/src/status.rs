@@ -9,6 +9,11 @@ pub(crate) const RESULT: HandlerId = HandlerId(1);
 /// Nobody waits for a call any more. Words: the call's id.
 pub(crate) const CANCEL: HandlerId = HandlerId(2);
 
+/// An item of a call's stream. Words: the call's id; whether the sender has made the call.
+pub(crate) const ITEM: HandlerId = HandlerId(3);
+/// Credit, end or stop of a call's stream. Words: the call's id; see `stream.rs`.
+pub(crate) const FLOW: HandlerId = HandlerId(4);
+
 /// How a call went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]

@@ -17,11 +17,22 @@ struct Method {
     /// Whether it gets the context first.
     has_context: bool,
     arguments: Vec<(Ident, Type)>,
+    /// The names of all arguments, in their order.
+    all: Vec<Ident>,
+    /// The arguments that are streams.
+    streams: Vec<StreamArgument>,
     value: Type,
     /// `None` if it cannot fail.
     error: Option<Type>,
     /// Whether the result borrows.
     borrows: bool,
+}
+
+/// A stream as an argument: the method writes items to its caller, or reads them.
+struct StreamArgument {
+    name: Ident,
+    item: Type,
+    writes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -69,7 +80,8 @@ impl Method {
         if !signature.generics.params.is_empty() {
             return Err(Error::new(signature.generics.span(), "a method has no generics: its signature is one number"));
         }
-        let (has_context, arguments) = arguments(signature)?;
+        let (has_context, arguments, streams) = arguments(signature)?;
+        check_streams(signature, &streams, runs)?;
         if has_context && runs == Runs::Blocking {
             let why = "a blocking method runs on another thread, and the context stays on the node's";
             return Err(Error::new(signature.span(), why));
@@ -96,7 +108,8 @@ impl Method {
             signature.output = syn::parse_quote!(-> impl ::core::future::Future<Output = #output>);
         }
         let docs = function.attrs.iter().filter(|each| each.path().is_ident("doc")).cloned().collect();
-        Ok(Method { name, docs, runs, has_context, arguments, value, error, borrows })
+        let all = signature.inputs.iter().filter_map(named).collect();
+        Ok(Method { name, docs, runs, has_context, all, arguments, streams, value, error, borrows })
     }
 
     fn names(&self) -> impl Iterator<Item = &Ident> {
@@ -142,8 +155,43 @@ fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Result<bool> {
     Ok(attributes.len() < before)
 }
 
-/// Whether the first argument is the context; and the others.
-fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>)> {
+/// The name of an argument that is not the context.
+fn named(input: &FnArg) -> Option<Ident> {
+    match input {
+        FnArg::Typed(typed) if !is_context(&typed.ty) => match &*typed.pat {
+            Pat::Ident(pattern) => Some(pattern.ident.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn check_streams(signature: &syn::Signature, streams: &[StreamArgument], runs: Runs) -> Result<()> {
+    if !streams.is_empty() && runs != Runs::Async {
+        return Err(Error::new(signature.span(), "a method with a stream waits for items: make it `async`"));
+    }
+    if [true, false].iter().any(|writes| streams.iter().filter(|each| each.writes == *writes).count() > 1) {
+        return Err(Error::new(signature.span(), "a method has at most one `StreamWriter` and one `StreamReader`"));
+    }
+    Ok(())
+}
+
+/// The stream that this type is.
+fn stream_of(name: &Ident, ty: &Type) -> Option<StreamArgument> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let writes = last.ident == "StreamWriter";
+    let PathArguments::AngleBracketed(list) = &last.arguments else { return None };
+    match list.args.first() {
+        Some(GenericArgument::Type(item)) if writes || last.ident == "StreamReader" => {
+            Some(StreamArgument { name: name.clone(), item: item.clone(), writes })
+        }
+        _ => None,
+    }
+}
+
+/// Whether the first argument is the context; the others; and those that are streams.
+fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>, Vec<StreamArgument>)> {
     let mut inputs = signature.inputs.iter();
     match inputs.next() {
         Some(FnArg::Receiver(receiver))
@@ -155,7 +203,7 @@ fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>)> {
             return Err(Error::new(span, why));
         }
     }
-    let (mut has_context, mut arguments) = (false, Vec::new());
+    let (mut has_context, mut arguments, mut streams) = (false, Vec::new(), Vec::new());
     for (at, input) in inputs.enumerate() {
         let FnArg::Typed(typed) = input else { continue };
         if at == 0 && is_context(&typed.ty) {
@@ -165,9 +213,12 @@ fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>)> {
         let Pat::Ident(pattern) = &*typed.pat else {
             return Err(Error::new(typed.pat.span(), "an argument has a name"));
         };
-        arguments.push((pattern.ident.clone(), (*typed.ty).clone()));
+        match stream_of(&pattern.ident, &typed.ty) {
+            Some(stream) => streams.push(stream),
+            None => arguments.push((pattern.ident.clone(), (*typed.ty).clone())),
+        }
     }
-    Ok((has_context, arguments))
+    Ok((has_context, arguments, streams))
 }
 
 fn is_context(ty: &Type) -> bool {
@@ -233,6 +284,10 @@ fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
         let arguments = method.types().map(|ty| with_lifetime(ty, "'static"));
         let value = with_lifetime(&method.value, "'static");
         let error = method.error.iter().map(|ty| with_lifetime(ty, "'static"));
+        let items = method.streams.iter().map(|StreamArgument { item, writes, .. }| {
+            let direction = if *writes { 3_u64 } else { 5 };
+            quote!(<#item as ::am_rpc::Schema>::SCHEMA.wrapping_mul(#direction))
+        });
         let runs = match method.runs {
             Runs::Inline => quote!(Inline),
             Runs::Async => quote!(Async),
@@ -243,6 +298,7 @@ fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
                 <(#(#arguments,)*) as ::am_rpc::Schema>::SCHEMA,
                 <#value as ::am_rpc::Schema>::SCHEMA,
                 #(<#error as ::am_rpc::Schema>::SCHEMA,)*
+                #(#items,)*
             ]),
             name: #name,
             runs: ::am_rpc::Runs::#runs,
@@ -267,6 +323,26 @@ fn client(of: &ItemTrait, methods: &[Method]) -> TokenStream {
             (Some(error), false) => (quote!(#error), quote!(result)),
             (Some(error), true) => (quote!(#error), quote!(view_result)),
         };
+        if !method.streams.is_empty() {
+            let (mut ends, mut begin) = (Vec::new(), Vec::new());
+            for StreamArgument { item, writes, .. } in &method.streams {
+                // The other end of the method's.
+                ends.push(if *writes {
+                    quote!(::am_rpc::StreamReader<#item>)
+                } else {
+                    quote!(::am_rpc::StreamWriter<#item>)
+                });
+                begin.push(if *writes { quote!(streams.reader()) } else { quote!(streams.writer()) });
+            }
+            return quote! {
+                #(#docs)*
+                pub fn #method_name(&self, #(#names: #types),*) -> (::am_rpc::Call<#value, #error>, #(#ends),*) {
+                    let (call, streams) =
+                        self.0.call_with_streams(Self::SERVICE, #at, &(#(#names,)*), ::am_rpc::generated::Reply::#read);
+                    (call, #(#begin),*)
+                }
+            };
+        }
         quote! {
             #(#docs)*
             pub fn #method_name(&self, #(#names: #types),*) -> ::am_rpc::Call<#value, #error> {
@@ -333,8 +409,23 @@ fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
                 },);
             }
             Runs::Async => {
-                let context = method.context(&quote!(&context));
-                let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#names),*).await));
+                let (context, all) = (method.context(&quote!(&context)), &method.all);
+                let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#all),*).await));
+                if !method.streams.is_empty() {
+                    let ends = method.streams.iter().map(|StreamArgument { name, item, writes }| {
+                        let begin = if *writes { quote!(writer) } else { quote!(reader) };
+                        quote!(let #name = streams.#begin::<#item>();)
+                    });
+                    return quote!(#at => call.stream(&self.pools[#at], |arguments, context, streams| {
+                        let service = ::std::sync::Arc::clone(&self.service);
+                        #(#ends)*
+                        async move {
+                            let _ = &context;
+                            let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                            ::core::result::Result::Ok(#call)
+                        }
+                    }),);
+                }
                 quote!(async move {
                     let _ = &context;
                     let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
@@ -413,6 +504,8 @@ mod tests {
             ("trait S { #[blocking] async fn f(&self); }", "a blocking method has a thread"),
             ("trait S { #[blocking] fn f(&self, of: &Context); }", "a blocking method runs on another"),
             ("trait S { fn new(&self); }", "the client has a function of this name"),
+            ("trait S { fn f(&self, to: StreamWriter<u8>); }", "a method with a stream waits"),
+            ("trait S { async fn f(&self, a: StreamReader<u8>, b: StreamReader<u8>); }", "a method has at most one"),
         ] {
             let error = error(text);
             assert!(error.starts_with(why), "{text}: {error}");

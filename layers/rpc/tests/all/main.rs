@@ -14,3 +14,4 @@ mod remote;
 mod round_trips;
 #[cfg(feature = "serde")]
 mod serde_types;
+mod streams;

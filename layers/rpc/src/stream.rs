@@ -1,0 +1,312 @@
+//! Streams of a call: items in order, with credit of their own, in one direction or both.
+//!
+//! ```text
+//!   writer                                          reader
+//!   send(item)  one credit less ── ITEM ──────────▶ queue, at most WINDOW items ─▶ next()
+//!               credit          ◀── MORE(count) ─── after every half window
+//!   dropped     ────────────────── END ───────────▶ next() is None behind the last item
+//!   send() fails               ◀── STOP ─────────── dropped
+//! ```
+//!
+//! A reader that does not read stops its writer, and nobody else: what it has not taken lies in its queue, and holds no credit of the
+//! connection. The end of the call ends its streams.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as PollContext, Poll, Waker};
+
+use am_api::{CallId, Connection, Message};
+use futures_util::stream::Stream;
+
+use crate::bytes::Bytes;
+use crate::codec::{Decode, DecodeError, Encode, EncodeError, from_bytes, to_vec};
+use crate::outbox::Parcel;
+use crate::status::{FLOW, ITEM};
+
+/// Items that a writer may be ahead of its reader.
+pub const WINDOW: usize = 32;
+
+/// A call's streams: its connection, its id, and whether this side has made it. Two calls of one connection may have one id, one of each side.
+pub(crate) type StreamKey = (Connection, CallId, bool);
+
+/// What the second word of a [`FLOW`] message says; with [`More`](Flow::More), the count is above it.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u64)]
+enum Flow {
+    More,
+    End,
+    Stop,
+}
+
+/// The lowest bit: whether the sender of the message has made the call.
+const OWN: u64 = 1;
+
+/// Both directions of a call's streams.
+#[derive(Default)]
+pub(crate) struct Streams {
+    key: Cell<Option<StreamKey>>,
+    // What this side writes.
+    credit: Cell<usize>,
+    is_stopped: Cell<bool>,
+    writer: RefCell<Option<Waker>>,
+    // What this side reads.
+    items: RefCell<VecDeque<Bytes>>,
+    taken: Cell<usize>,
+    is_ended: Cell<bool>,
+    is_dropped: Cell<bool>,
+    reader: RefCell<Option<Waker>>,
+}
+
+impl Streams {
+    pub(crate) fn new() -> Rc<Streams> {
+        Rc::new(Streams { credit: Cell::new(WINDOW), ..Streams::default() })
+    }
+
+    fn wake_writer(&self) {
+        let waker = self.writer.borrow_mut().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn wake_reader(&self) {
+        let waker = self.reader.borrow_mut().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Its key, once the call was sent.
+    pub(crate) fn key(&self) -> Option<StreamKey> {
+        self.key.get()
+    }
+
+    /// The call is over: nothing more comes, and nothing more is sent.
+    pub(crate) fn end(&self) {
+        self.is_ended.set(true);
+        self.is_stopped.set(true);
+        self.wake_writer();
+        self.wake_reader();
+    }
+}
+
+/// How streams send: what they need of the runtime.
+pub(crate) trait Posts {
+    fn post(&self, to: Connection, parcel: Parcel);
+}
+
+/// The streams of all calls that were sent, or that run.
+#[derive(Default)]
+pub(crate) struct StreamTable(RefCell<HashMap<StreamKey, Rc<Streams>>>);
+
+impl StreamTable {
+    /// The call has this key from now on: its writer may begin.
+    pub(crate) fn add(&self, posts: &dyn Posts, key: StreamKey, streams: &Rc<Streams>) {
+        streams.key.set(Some(key));
+        self.0.borrow_mut().insert(key, streams.clone());
+        // Its ends may be gone already.
+        if streams.is_stopped.get() {
+            tell(posts, streams, Flow::End, 0);
+        }
+        if streams.is_dropped.get() {
+            tell(posts, streams, Flow::Stop, 0);
+        }
+        streams.wake_writer();
+    }
+
+    /// The call is over.
+    pub(crate) fn end(&self, key: StreamKey) {
+        let streams = self.0.borrow_mut().remove(&key);
+        streams.into_iter().for_each(|streams| streams.end());
+    }
+
+    /// The connection has ended.
+    pub(crate) fn end_all(&self, on: Option<Connection>) {
+        let all = self.0.borrow();
+        let keys: Vec<StreamKey> = all.keys().filter(|key| on.is_none_or(|on| key.0 == on)).copied().collect();
+        drop(all);
+        keys.into_iter().for_each(|key| self.end(key));
+    }
+
+    fn of(&self, message: &Message<'_, ()>) -> Option<Rc<Streams>> {
+        // A call that its sender has made is none of this side.
+        let is_own = message.word(1) & OWN == 0;
+        self.0.borrow().get(&(message.from(), CallId(message.word(0)), is_own)).cloned()
+    }
+
+    /// An item has come. One for which there was no credit is dropped, as one that nobody reads.
+    pub(crate) fn on_item(&self, message: &Message<'_, ()>) {
+        let Some(streams) = self.of(message) else { return };
+        let mut items = streams.items.borrow_mut();
+        if items.len() >= WINDOW || streams.is_dropped.get() || streams.is_ended.get() {
+            return;
+        }
+        let in_frame = message.endpoint().frame_payload(message.from(), 2).unwrap_or(0);
+        items.push_back(Bytes::keep_long(message, in_frame));
+        drop(items);
+        streams.wake_reader();
+    }
+
+    pub(crate) fn on_flow(&self, message: &Message<'_, ()>) {
+        let Some(streams) = self.of(message) else { return };
+        let what = message.word(1) >> 1;
+        if what & 3 == Flow::More as u64 {
+            let credit = streams.credit.get().saturating_add((what >> 2) as usize);
+            streams.credit.set(credit.min(WINDOW));
+            streams.wake_writer();
+        } else if what & 3 == Flow::End as u64 {
+            streams.is_ended.set(true);
+            streams.wake_reader();
+        } else {
+            streams.is_stopped.set(true);
+            streams.wake_writer();
+        }
+    }
+}
+
+/// The streams of a call for the code that [`service`](crate::service) generates.
+pub struct CallStreams {
+    pub(crate) streams: Rc<Streams>,
+    pub(crate) posts: Rc<dyn Posts>,
+}
+
+impl CallStreams {
+    /// This side's writing end.
+    pub fn writer<T: Encode>(&self) -> StreamWriter<T> {
+        StreamWriter { streams: self.streams.clone(), posts: self.posts.clone(), of: PhantomData }
+    }
+
+    /// This side's reading end.
+    pub fn reader<T: for<'a> Decode<'a>>(&self) -> StreamReader<T> {
+        StreamReader { streams: self.streams.clone(), posts: self.posts.clone(), of: PhantomData }
+    }
+}
+
+/// Send this about the streams of a call.
+fn tell(posts: &dyn Posts, streams: &Streams, what: Flow, count: usize) {
+    if let Some((to, id, is_own)) = streams.key.get() {
+        let word = ((count as u64) << 2 | what as u64) << 1 | u64::from(is_own);
+        posts.post(to, Parcel { handler: FLOW, words: [id.0, word], payload: vec![] });
+    }
+}
+
+/// Why an item was not sent.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// The reader was dropped, or the call is over.
+    #[error("nobody reads: the reader was dropped, or the call is over")]
+    Closed,
+    /// A codec that was written by hand, or an item that is nested too deeply.
+    #[error("the item could not be written: {0}")]
+    Unencodable(EncodeError),
+}
+
+am_api::debug_as_display!(StreamError);
+
+/// The writing end of a stream. As the argument of a method it writes to the caller; a client gets one for a method that reads. Dropping it ends
+/// the stream.
+pub struct StreamWriter<T> {
+    streams: Rc<Streams>,
+    posts: Rc<dyn Posts>,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Encode> StreamWriter<T> {
+    /// Send an item. Waits while the reader is a window behind.
+    ///
+    /// # Errors
+    /// See [`StreamError`].
+    pub async fn send(&mut self, item: &T) -> Result<(), StreamError> {
+        let payload = to_vec(item).map_err(StreamError::Unencodable)?;
+        let streams = &self.streams;
+        let (to, id, is_own) = poll_fn(|context| {
+            if streams.is_stopped.get() {
+                return Poll::Ready(Err(StreamError::Closed));
+            }
+            match streams.key.get().filter(|_| streams.credit.get() > 0) {
+                Some(key) => Poll::Ready(Ok(key)),
+                None => {
+                    *streams.writer.borrow_mut() = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await?;
+        streams.credit.set(streams.credit.get() - 1);
+        self.posts.post(to, Parcel { handler: ITEM, words: [id.0, u64::from(is_own)], payload });
+        Ok(())
+    }
+}
+
+impl<T> Drop for StreamWriter<T> {
+    fn drop(&mut self) {
+        if !self.streams.is_stopped.replace(true) {
+            tell(&*self.posts, &self.streams, Flow::End, 0);
+        }
+    }
+}
+
+impl<T> fmt::Debug for StreamWriter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamWriter").field("credit", &self.streams.credit.get()).finish_non_exhaustive()
+    }
+}
+
+/// The reading end of a stream: a [`Stream`] of items. It ends behind the last item, when its writer is dropped or the call is over. Dropping
+/// it stops the writer.
+pub struct StreamReader<T> {
+    streams: Rc<Streams>,
+    posts: Rc<dyn Posts>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: for<'a> Decode<'a>> StreamReader<T> {
+    /// The next item. `None` behind the last one; the call's outcome says how it ended. An item that cannot be read is an error, and the
+    /// stream goes on.
+    pub async fn next(&mut self) -> Option<Result<T, DecodeError>> {
+        poll_fn(|context| self.poll_item(context)).await
+    }
+
+    fn poll_item(&mut self, context: &mut PollContext<'_>) -> Poll<Option<Result<T, DecodeError>>> {
+        let streams = &self.streams;
+        let item = streams.items.borrow_mut().pop_front();
+        let Some(bytes) = item else {
+            if streams.is_ended.get() {
+                return Poll::Ready(None);
+            }
+            *streams.reader.borrow_mut() = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        streams.taken.set(streams.taken.get() + 1);
+        if streams.taken.get() >= WINDOW / 2 && !streams.is_ended.get() {
+            tell(&*self.posts, streams, Flow::More, streams.taken.take());
+        }
+        Poll::Ready(Some(from_bytes(&bytes)))
+    }
+}
+
+impl<T: for<'a> Decode<'a>> Stream for StreamReader<T> {
+    type Item = Result<T, DecodeError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_item(context)
+    }
+}
+
+impl<T> Drop for StreamReader<T> {
+    fn drop(&mut self) {
+        self.streams.is_dropped.set(true);
+        let items = self.streams.items.take();
+        if !self.streams.is_ended.get() {
+            tell(&*self.posts, &self.streams, Flow::Stop, 0);
+        }
+        drop(items);
+    }
+}
+
+impl<T> fmt::Debug for StreamReader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamReader").field("waiting", &self.streams.items.borrow().len()).finish_non_exhaustive()
+    }
+}
