@@ -80,7 +80,7 @@ impl Method {
         if !signature.generics.params.is_empty() {
             return Err(Error::new(signature.generics.span(), "a method has no generics: its signature is one number"));
         }
-        let (has_context, arguments, streams) = arguments(signature)?;
+        let Inputs { has_context, arguments, streams } = inputs(signature)?;
         check_streams(signature, &streams, runs)?;
         if has_context && runs == Runs::Blocking {
             let why = "a blocking method runs on another thread, and the context stays on the node's";
@@ -190,8 +190,17 @@ fn stream_of(name: &Ident, ty: &Type) -> Option<StreamArgument> {
     }
 }
 
-/// Whether the first argument is the context; the others; and those that are streams.
-fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>, Vec<StreamArgument>)> {
+/// The arguments of a method.
+#[derive(Default)]
+struct Inputs {
+    /// Whether the first one is the context.
+    has_context: bool,
+    /// Those that travel.
+    arguments: Vec<(Ident, Type)>,
+    streams: Vec<StreamArgument>,
+}
+
+fn inputs(signature: &syn::Signature) -> Result<Inputs> {
     let mut inputs = signature.inputs.iter();
     match inputs.next() {
         Some(FnArg::Receiver(receiver))
@@ -203,22 +212,22 @@ fn arguments(signature: &syn::Signature) -> Result<(bool, Vec<(Ident, Type)>, Ve
             return Err(Error::new(span, why));
         }
     }
-    let (mut has_context, mut arguments, mut streams) = (false, Vec::new(), Vec::new());
+    let mut all = Inputs::default();
     for (at, input) in inputs.enumerate() {
         let FnArg::Typed(typed) = input else { continue };
         if at == 0 && is_context(&typed.ty) {
-            has_context = true;
+            all.has_context = true;
             continue;
         }
         let Pat::Ident(pattern) = &*typed.pat else {
             return Err(Error::new(typed.pat.span(), "an argument has a name"));
         };
         match stream_of(&pattern.ident, &typed.ty) {
-            Some(stream) => streams.push(stream),
-            None => arguments.push((pattern.ident.clone(), (*typed.ty).clone())),
+            Some(stream) => all.streams.push(stream),
+            None => all.arguments.push((pattern.ident.clone(), (*typed.ty).clone())),
         }
     }
-    Ok((has_context, arguments, streams))
+    Ok(all)
 }
 
 fn is_context(ty: &Type) -> bool {
@@ -389,78 +398,82 @@ fn client(of: &ItemTrait, methods: &[Method]) -> TokenStream {
     }
 }
 
+/// The arm of the dispatch that runs this method.
+fn arm(name: &Ident, at: usize, method: &Method) -> TokenStream {
+    let (names, types): (Vec<_>, Vec<_>) = (method.names().collect(), method.types().collect());
+    let method_name = &method.name;
+    let run = match method.runs {
+        Runs::Inline => {
+            let context = method.context(&quote!(context));
+            let call = method.wrapped(&quote!(#name::#method_name(&*self.service, #context #(#names),*)));
+            return quote!(#at => match call.arguments::<(#(#types,)*)>() {
+                ::core::result::Result::Ok((#(#names,)*)) => call.inline(|context| #call),
+                ::core::result::Result::Err(_) => call.malformed(),
+            },);
+        }
+        Runs::Async => {
+            let (context, all) = (method.context(&quote!(&context)), &method.all);
+            let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#all),*).await));
+            if !method.streams.is_empty() {
+                let ends = method.streams.iter().map(|StreamArgument { name, item, writes }| {
+                    let begin = if *writes { quote!(writer) } else { quote!(reader) };
+                    quote!(let #name = streams.#begin::<#item>();)
+                });
+                return quote!(#at => call.stream(&self.pools[#at], |arguments, context, streams| {
+                    let service = ::core::clone::Clone::clone(&self.service);
+                    #(#ends)*
+                    async move {
+                        let _ = &context;
+                        let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                        ::core::result::Result::Ok(#call)
+                    }
+                }),);
+            }
+            quote!(async move {
+                let _ = &context;
+                let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                ::core::result::Result::Ok(#call)
+            })
+        }
+        Runs::Blocking => {
+            let call = method.wrapped(&quote!(#name::#method_name(&*service, #(#names),*)));
+            quote!(::am_rpc::generated::unblock(move || {
+                let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
+                ::core::result::Result::Ok(#call)
+            }))
+        }
+    };
+    quote!(#at => call.run(&self.pools[#at], |arguments, context| {
+        let _ = &context;
+        let service = ::core::clone::Clone::clone(&self.service);
+        #run
+    }),)
+}
+
 fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
     let (vis, name) = (&of.vis, &of.ident);
     let (client, server) = (format_ident!("{name}Client"), format_ident!("{name}Server"));
     let doc = format!("Serves an implementation of [`{name}`].");
-    let threads = methods.iter().any(|method| method.runs == Runs::Blocking);
-    let threads = threads.then(|| quote!(+ ::core::marker::Send + ::core::marker::Sync));
+    let has_threads = methods.iter().any(|method| method.runs == Runs::Blocking);
+    let threads = has_threads.then(|| quote!(+ ::core::marker::Send + ::core::marker::Sync));
+    let pointer = if has_threads { quote!(::std::sync::Arc) } else { quote!(::std::rc::Rc) };
     let count = methods.len();
-    let arms = methods.iter().enumerate().map(|(at, method)| {
-        let (names, types): (Vec<_>, Vec<_>) = (method.names().collect(), method.types().collect());
-        let method_name = &method.name;
-        let run = match method.runs {
-            Runs::Inline => {
-                let context = method.context(&quote!(context));
-                let call = method.wrapped(&quote!(#name::#method_name(&*self.service, #context #(#names),*)));
-                return quote!(#at => match call.arguments::<(#(#types,)*)>() {
-                    ::core::result::Result::Ok((#(#names,)*)) => call.inline(|context| #call),
-                    ::core::result::Result::Err(_) => call.malformed(),
-                },);
-            }
-            Runs::Async => {
-                let (context, all) = (method.context(&quote!(&context)), &method.all);
-                let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#all),*).await));
-                if !method.streams.is_empty() {
-                    let ends = method.streams.iter().map(|StreamArgument { name, item, writes }| {
-                        let begin = if *writes { quote!(writer) } else { quote!(reader) };
-                        quote!(let #name = streams.#begin::<#item>();)
-                    });
-                    return quote!(#at => call.stream(&self.pools[#at], |arguments, context, streams| {
-                        let service = ::std::sync::Arc::clone(&self.service);
-                        #(#ends)*
-                        async move {
-                            let _ = &context;
-                            let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
-                            ::core::result::Result::Ok(#call)
-                        }
-                    }),);
-                }
-                quote!(async move {
-                    let _ = &context;
-                    let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
-                    ::core::result::Result::Ok(#call)
-                })
-            }
-            Runs::Blocking => {
-                let call = method.wrapped(&quote!(#name::#method_name(&*service, #(#names),*)));
-                quote!(::am_rpc::generated::unblock(move || {
-                    let (#(#names,)*) = arguments.decode::<(#(#types,)*)>()?;
-                    ::core::result::Result::Ok(#call)
-                }))
-            }
-        };
-        quote!(#at => call.run(&self.pools[#at], |arguments, context| {
-            let _ = &context;
-            let service = ::std::sync::Arc::clone(&self.service);
-            #run
-        }),)
-    });
+    let arms = methods.iter().enumerate().map(|(at, method)| arm(name, at, method));
     quote! {
         #[doc = #doc]
         #vis struct #server<T> {
-            service: ::std::sync::Arc<T>,
+            service: #pointer<T>,
             pools: [::am_rpc::generated::TaskPool; #count],
         }
 
         impl<T> #server<T> {
             /// A server of this implementation.
             pub fn new(service: T) -> Self {
-                Self::shared(::std::sync::Arc::new(service))
+                Self::shared(#pointer::new(service))
             }
 
             /// A server of an implementation that the program uses, too.
-            pub fn shared(service: ::std::sync::Arc<T>) -> Self {
+            pub fn shared(service: #pointer<T>) -> Self {
                 Self { service, pools: ::core::array::from_fn(|_| ::core::default::Default::default()) }
             }
         }

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context as PollContext, Waker};
 
 use am_rpc::{CallError, Context, StreamError, StreamReader, StreamWriter, WINDOW, service};
@@ -68,9 +67,9 @@ impl Feed for Numbers {
     }
 }
 
-fn feed() -> ([Side; 2], FeedClient, Arc<Numbers>) {
+fn feed() -> ([Side; 2], FeedClient, Rc<Numbers>) {
     let sides = pair();
-    let numbers = Arc::new(Numbers::default());
+    let numbers = Rc::new(Numbers::default());
     sides[1].rpc.serve(FeedServer::shared(numbers.clone())).expect("the only service");
     let client = FeedClient::new(&peer(&sides[0], "beta"));
     (sides, client, numbers)
