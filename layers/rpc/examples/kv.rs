@@ -4,34 +4,38 @@
 //! kv serve shm:lab                       beta
 //! kv beta shm:lab put color green        another process
 //! kv beta shm:lab get color
-//! kv beta shm:lab wait size              returns once another client has put it
+//! kv beta shm:lab watch co               what is put from now on, under keys that begin so
 //! ```
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::env::args;
 use std::error::Error;
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::pin::pin;
 use std::time::Duration;
 
 use am_api::Node;
-use am_rpc::{Context, Rpc, service};
-use futures_util::future::{Either, select};
+use am_rpc::{Context, Rpc, StreamWriter, service};
+use futures_channel::mpsc::{Sender, channel};
+use futures_util::StreamExt;
+
+type Pair = (String, Vec<u8>);
 
 #[service]
 trait Store {
     fn get(&self, key: &str) -> Option<Vec<u8>>;
     fn put(&self, key: &str, value: &[u8]);
-    /// The value, once there is one.
-    async fn wait(&self, context: &Context, key: &str) -> Option<Vec<u8>>;
+    async fn watch(&self, context: &Context, prefix: &str, changes: StreamWriter<Pair>);
 }
 
 #[derive(Default)]
 struct Shelf {
     values: RefCell<HashMap<String, Vec<u8>>>,
-    waiting: RefCell<Vec<Waker>>,
+    watchers: RefCell<Vec<(String, Sender<Pair>)>>,
 }
+
+/// A watcher that is so many changes behind is ended.
+const BEHIND: usize = 1000;
 
 impl Store for Shelf {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
@@ -40,50 +44,63 @@ impl Store for Shelf {
 
     fn put(&self, key: &str, value: &[u8]) {
         self.values.borrow_mut().insert(key.into(), value.into());
-        self.waiting.take().into_iter().for_each(Waker::wake);
+        let change = || (key.into(), value.into());
+        self.watchers.borrow_mut().retain_mut(|(prefix, to)| {
+            !to.is_closed() && (!key.starts_with(&**prefix) || to.try_send(change()).is_ok())
+        });
     }
 
-    async fn wait(&self, context: &Context, key: &str) -> Option<Vec<u8>> {
-        let value = poll_fn(|task| {
-            let value = self.get(key);
-            if value.is_none() {
-                self.waiting.borrow_mut().push(task.waker().clone());
+    async fn watch(&self, context: &Context, prefix: &str, mut to: StreamWriter<Pair>) {
+        let (watcher, changes) = channel(BEHIND);
+        self.watchers.borrow_mut().push((prefix.into(), watcher));
+        let mut changes = pin!(changes.take_until(context.cancelled()));
+        while let Some(change) = changes.next().await {
+            if to.send(&change).await.is_err() {
+                break;
             }
-            value.map_or(Poll::Pending, Poll::Ready)
-        });
-        // Not for ever: the caller may have left.
-        match select(value, std::pin::pin!(context.cancelled())).await {
-            Either::Left((value, _)) => Some(value),
-            Either::Right(_) => None,
         }
     }
+}
+
+fn serve(on: &str) -> Result<(), Box<dyn Error>> {
+    let node = Node::open("beta", on)?;
+    let mut rpc = Rpc::open(&node)?;
+    rpc.serve(StoreServer::new(Shelf::default()))?;
+    println!("serving on {}", node.transport());
+    loop {
+        rpc.wait(Duration::from_secs(1));
+    }
+}
+
+fn ask(server: &str, on: &str, what: &[&str]) -> Result<(), Box<dyn Error>> {
+    let node = Node::builder("kv").unique_name().open(on)?;
+    let mut rpc = Rpc::open(&node)?;
+    let peer = rpc.peer(server)?;
+    let store = StoreClient::new(&peer);
+    match what {
+        ["get", key] => match rpc.block_on(store.get(key))? {
+            Some(value) => println!("{}", String::from_utf8_lossy(&value)),
+            None => println!("nothing"),
+        },
+        ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()))?,
+        ["watch", prefix] => {
+            let (watch, mut changes) = StoreClient::new(&peer.within(Duration::MAX)).watch(prefix);
+            while let Some(change) = rpc.block_on(changes.next()) {
+                let (key, value) = change?;
+                println!("{key} {}", String::from_utf8_lossy(&value));
+            }
+            rpc.block_on(watch)?;
+        }
+        _ => return Err("say get KEY, put KEY VALUE or watch PREFIX".into()),
+    }
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let all: Vec<String> = args().skip(1).collect();
     match all.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", on] => {
-            let node = Node::open("beta", on)?;
-            let mut rpc = Rpc::open(&node)?;
-            rpc.serve(StoreServer::new(Shelf::default()))?;
-            println!("serving on {}", node.transport());
-            loop {
-                rpc.wait(Duration::from_secs(1));
-            }
-        }
-        [server, on, what, key, ref value @ ..] => {
-            let node = Node::builder("kv").unique_name().open(on)?;
-            let mut rpc = Rpc::open(&node)?;
-            let store = StoreClient::new(&rpc.peer(server)?);
-            let found = match (what, value) {
-                ("put", [value]) => return Ok(rpc.block_on(store.put(key, value.as_bytes()))?),
-                ("get", []) => rpc.block_on(store.get(key))?,
-                ("wait", []) => rpc.block_on(store.wait(key))?,
-                _ => return Err("say get KEY, wait KEY or put KEY VALUE".into()),
-            };
-            println!("{}", found.map_or("nothing".into(), |value| String::from_utf8_lossy(&value).into_owned()));
-            Ok(())
-        }
-        _ => Err("usage: kv serve TRANSPORT | kv SERVER TRANSPORT get|wait|put KEY [VALUE]".into()),
+        ["serve", on] => serve(on),
+        [server, on, ref what @ ..] => ask(server, on, what),
+        _ => Err("usage: kv serve TRANSPORT | kv SERVER TRANSPORT get KEY | put KEY VALUE | watch PREFIX".into()),
     }
 }

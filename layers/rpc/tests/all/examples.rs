@@ -3,6 +3,9 @@
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
 
 /// The example, where cargo has put it beside this test.
 fn kv() -> Command {
@@ -14,7 +17,7 @@ fn kv() -> Command {
     Command::new(path)
 }
 
-/// A server, which ends with the test; and the transport that it says.
+/// A process, which ends with the test; and the transport that it says.
 struct Server(Child, String);
 
 impl Drop for Server {
@@ -50,9 +53,23 @@ fn serves(on: &str) {
     assert_eq!(ask(&on, &["get", "color"]), "nothing\n");
     assert_eq!(ask(&on, &["put", "color", "green"]), "");
     assert_eq!(ask(&on, &["get", "color"]), "green\n");
-    let waits = kv().args(["beta", &on, "wait", "size"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    assert_eq!(ask(&on, &["put", "size", &"7".repeat(50_000)]), "");
-    assert_eq!(printed(waits.expect("started").wait_with_output().expect("it ends")).len(), 50_001);
+    let watch = kv().args(["beta", &on, "watch", "si"]).stdout(Stdio::piped()).spawn().expect("started");
+    let mut watch = Server(watch, String::new());
+    let mut lines = BufReader::new(watch.0.stdout.take().expect("a pipe")).lines();
+    // It watches from some time on.
+    let (long, is_over) = ("7".repeat(50_000), Arc::new(AtomicBool::new(false)));
+    let (until, wire, value) = (is_over.clone(), on.clone(), long.clone());
+    let puts = thread::spawn(move || {
+        while !until.load(SeqCst) {
+            assert_eq!(ask(&wire, &["put", "size", &value]), "");
+            assert_eq!(ask(&wire, &["put", "color", "blue"]), "");
+        }
+    });
+    for _ in 0..2 {
+        assert_eq!(lines.next().expect("a change").expect("a line"), format!("size {long}"));
+    }
+    is_over.store(true, SeqCst);
+    puts.join().expect("no panic");
 }
 
 #[test]
