@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod any_bytes;
+mod bad_wire;
 mod checks;
 mod common;
 mod derive;
