@@ -170,7 +170,7 @@ pub use remote::{MAX_JOBS, Remote, RemoteError, RemoteTask};
 pub use rpc::Rpc;
 pub use runtime::MAX_CALLS;
 pub use service::Service;
-pub use stream::{StreamError, StreamReader, StreamWriter, WINDOW};
+pub use stream::{STREAM_WINDOW, StreamError, StreamReader, StreamWriter};
 pub use tasks::{LocalTask, MAX_TASKS};
 
 /// What the code that [`service`] generates uses.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   writer                                          reader
-//!   send(item)  one credit less ── ITEM ──────────▶ queue, at most WINDOW items ─▶ next()
+//!   send(item)  one credit less ── ITEM ──────────▶ queue, at most STREAM_WINDOW items ─▶ next()
 //!               credit          ◀── MORE(count) ─── after every half window
 //!   dropped     ────────────────── END ───────────▶ next() is None behind the last item
 //!   send() fails               ◀── STOP ─────────── dropped
@@ -29,7 +29,7 @@ use crate::outbox::Parcel;
 use crate::status::{FLOW, ITEM};
 
 /// Items that a writer may be ahead of its reader.
-pub const WINDOW: usize = 32;
+pub const STREAM_WINDOW: usize = 32;
 
 /// A call's streams: its connection, its id, and whether this side has made it. Two calls of one connection may have one id, one of each side.
 pub(crate) type StreamKey = (Connection, CallId, bool);
@@ -64,7 +64,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new() -> Rc<Streams> {
-        Rc::new(Streams { credit: Cell::new(WINDOW), ..Streams::default() })
+        Rc::new(Streams { credit: Cell::new(STREAM_WINDOW), ..Streams::default() })
     }
 
     fn wake_writer(&self) {
@@ -139,7 +139,7 @@ impl StreamTable {
     pub(crate) fn on_item(&self, message: &Message<'_, ()>) {
         let Some(streams) = self.of(message) else { return };
         let mut items = streams.items.borrow_mut();
-        if items.len() >= WINDOW || streams.is_dropped.get() || streams.is_ended.get() {
+        if items.len() >= STREAM_WINDOW || streams.is_dropped.get() || streams.is_ended.get() {
             return;
         }
         let in_frame = message.endpoint().frame_payload(message.from(), 2).unwrap_or(0);
@@ -153,7 +153,7 @@ impl StreamTable {
         let what = message.word(1) >> 1;
         if what & 3 == Flow::More as u64 {
             let credit = streams.credit.get().saturating_add((what >> 2) as usize);
-            streams.credit.set(credit.min(WINDOW));
+            streams.credit.set(credit.min(STREAM_WINDOW));
             streams.wake_writer();
         } else if what & 3 == Flow::End as u64 {
             streams.is_ended.set(true);
@@ -279,7 +279,7 @@ impl<T: for<'a> Decode<'a>> StreamReader<T> {
             return Poll::Pending;
         };
         streams.taken.set(streams.taken.get() + 1);
-        if streams.taken.get() >= WINDOW / 2 && !streams.is_ended.get() {
+        if streams.taken.get() >= STREAM_WINDOW / 2 && !streams.is_ended.get() {
             tell(&*self.posts, streams, Flow::More, streams.taken.take());
         }
         Poll::Ready(Some(from_bytes(&bytes)))

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context as PollContext, Waker};
 
-use am_rpc::{CallError, Context, StreamError, StreamReader, StreamWriter, WINDOW, service};
+use am_rpc::{CallError, Context, STREAM_WINDOW, StreamError, StreamReader, StreamWriter, service};
 
 use crate::common::{LONG, MS, Side, drive, pair, peer, served, turn, until};
 
@@ -129,18 +129,18 @@ fn streams_go_both_ways_at_once() {
 fn a_slow_reader_stops_its_writer_only() {
     let (mut sides, feed, numbers) = feed();
     let (_slow, mut unread) = feed.count(0, 100_000);
-    until(&mut sides, "it is a window ahead", |_| numbers.written.get() == WINDOW as u64);
+    until(&mut sides, "it is a window ahead", |_| numbers.written.get() == STREAM_WINDOW as u64);
     (0..200).for_each(|_| turn(&mut sides));
-    assert_eq!(numbers.written.get(), WINDOW as u64);
+    assert_eq!(numbers.written.get(), STREAM_WINDOW as u64);
     let (call, mut fast) = feed.count(0, 1000);
     while drive(&mut sides, fast.next()).is_some() {}
     assert_eq!(drive(&mut sides, call), Ok(1000));
-    assert_eq!(numbers.written.get(), WINDOW as u64 + 1000);
+    assert_eq!(numbers.written.get(), STREAM_WINDOW as u64 + 1000);
     // Half a window that was read is credit.
-    for number in 0..WINDOW as u64 / 2 {
+    for number in 0..STREAM_WINDOW as u64 / 2 {
         assert_eq!(drive(&mut sides, unread.next()), Some(Ok(number)));
     }
-    until(&mut sides, "it goes on", |_| numbers.written.get() == 1000 + 3 * WINDOW as u64 / 2);
+    until(&mut sides, "it goes on", |_| numbers.written.get() == 1000 + 3 * STREAM_WINDOW as u64 / 2);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_reader_that_leaves_stops_the_writer_and_not_the_call() {
     assert_eq!(drive(&mut sides, read.next()), Some(Ok(0)));
     drop(read);
     let taken = drive(&mut sides, call).expect("the method returns");
-    assert!((1..=2 * WINDOW as u64).contains(&taken), "{taken}");
+    assert!((1..=2 * STREAM_WINDOW as u64).contains(&taken), "{taken}");
     assert_eq!(*numbers.ended.borrow(), [StreamError::Closed]);
     nothing_is_left(&mut sides);
 }
