@@ -52,7 +52,7 @@ pub(crate) struct MemberLocks {
 impl MemberLocks {
     /// Move the locks of a member that is not announced yet away from `claimed`, because the segment is mapped from that open file and
     /// children inherit the mapping. Returns the locks, and another open file for queries about the locks of others. `None` if another
-    /// process took the number meanwhile.
+    /// process took the number meanwhile, without the join lock, which the caller has.
     pub(crate) fn take_over(
         claimed: &File,
         place: &SegmentPath,

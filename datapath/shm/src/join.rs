@@ -30,6 +30,8 @@ use crate::segment_path::SegmentPath;
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// The permissions of a file that others than its owner may use.
 const OTHER_USERS: u32 = 0o077;
+/// What is wrong with a segment whose number was taken although this process has the join lock.
+const WITHOUT_LOCK: &str = "a process takes member numbers without the lock for that";
 /// The pause between two searches for a number whose lanes were read.
 const UNREAD_PAUSE: Duration = Duration::from_millis(2);
 
@@ -61,13 +63,7 @@ impl Membership {
             let file = Own::new(high(place.open_or_make(options.mode, options.owner)?));
             let attempt = Attempt { place: &place, file: &file, options, waited: begin.elapsed() };
             match attempt.run()? {
-                Outcome::Joined(Joined { header, mapping, geometry, pages, member, generation }) => {
-                    let granule = geometry.granule;
-                    let taken = MemberLocks::take_over(&file, &place, (member, generation), granule);
-                    if !matches!(taken, Ok(Some(_))) {
-                        drop_claim(&place, &file);
-                    }
-                    let Some((locks, file)) = taken? else { continue };
+                Outcome::Joined(Joined { header, mapping, geometry, pages, member, generation, locks, file }) => {
                     let is_private = file
                         .metadata()
                         .is_ok_and(|data| data.uid() == geteuid().as_raw() && data.mode() & OTHER_USERS == 0);
@@ -126,15 +122,6 @@ impl Membership {
     }
 }
 
-/// Undo the claim of a number after an error.
-fn drop_claim(place: &SegmentPath, file: &File) {
-    locks::release_all(file);
-    // If the lock cannot be taken, the next process that joins cleans up.
-    if let Ok(Some(_lock)) = JoinLock::acquire(file) {
-        leave(place, file);
-    }
-}
-
 impl Drop for Membership {
     fn drop(&mut self) {
         if !self.owner.is_here() {
@@ -178,6 +165,8 @@ struct Joined {
     pages: SegmentPages,
     member: usize,
     generation: u32,
+    locks: MemberLocks,
+    file: Own<File>,
 }
 
 struct Attempt<'a> {
@@ -240,7 +229,10 @@ impl Attempt<'_> {
         }
         // Random, so that other members can distinguish this one from an earlier member with this number.
         let generation = locks::random_nonzero();
-        Ok(Some(Joined { header, mapping, geometry, pages, member, generation }))
+        // Under the join lock, because the number is free for a moment.
+        let taken = MemberLocks::take_over(self.file, self.place, (member, generation), geometry.granule)?;
+        let (locks, file) = taken.ok_or_else(|| self.broken(WITHOUT_LOCK))?;
+        Ok(Some(Joined { header, mapping, geometry, pages, member, generation, locks, file }))
     }
 
     /// Make a new segment. The content of a segment without living members is discarded.
@@ -291,7 +283,7 @@ impl Attempt<'_> {
     /// Claim this number, with memory for its lanes to and from all members.
     fn claim(&self, segment: &Segment<'_>, number: usize) -> Result<(), ShmOpenError> {
         if !locks::claim_number(self.file, number).map_err(system("cannot lock the segment"))? {
-            return Err(self.broken("a process takes member numbers without the lock for that"));
+            return Err(self.broken(WITHOUT_LOCK));
         }
         for other in segment.living {
             // Allocate now, because later the kernel would kill a process that touches a page for which there is no memory.

@@ -161,3 +161,14 @@ fn memory_is_read_only_where_one_user_can_join() {
         assert!(!one.read_memory(address, at, &mut into), "it has left");
     }
 }
+
+/// Each has its number before the next one looks for one.
+#[test]
+fn members_that_come_and_go_at_once_take_different_numbers() {
+    let dir = tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..60).for_each(|_| drop(join(&options(dir.path())))));
+        }
+    });
+}
