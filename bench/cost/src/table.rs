@@ -17,7 +17,7 @@ use crate::trips::TOGETHER;
 const TOLERATED: (u64, u64) = (2, 2);
 
 /// A remote procedure call may cost so many per cent more than a bare request and its reply.
-const RPC: u64 = 30;
+const RPC: u64 = 35;
 
 /// Tags, endpoints and the error model may cost so many per cent of a round trip.
 const ENDPOINTS: u64 = 10;
