@@ -1,6 +1,6 @@
 //! Messages of the layer's own that wait for room at their receivers: results, cancels. Calls wait in their peer's queue.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
 use am_api::{Connection, HandlerId, RequestError, Sender};
@@ -14,43 +14,32 @@ pub(crate) struct Parcel {
 
 /// The messages that wait, by connection and in order. Each belongs to a task or a call, which are bounded.
 #[derive(Default)]
-pub(crate) struct Outbox {
-    waiting: RefCell<HashMap<Connection, VecDeque<Parcel>>>,
-    count: Cell<usize>,
-}
+pub(crate) struct Outbox(RefCell<HashMap<Connection, VecDeque<Parcel>>>);
 
 impl Outbox {
     /// Send it now, or once the peer has room. A peer that is gone needs it no more.
     pub(crate) fn send(&self, sender: &Sender, to: Connection, parcel: Parcel) {
-        let mut waiting = self.waiting.borrow_mut();
-        let is_behind = self.count.get() > 0 && waiting.contains_key(&to);
-        if is_behind || is_temporary(try_send(sender, to, &parcel)) {
+        let mut waiting = self.0.borrow_mut();
+        if waiting.contains_key(&to) || is_temporary(try_send(sender, to, &parcel)) {
             waiting.entry(to).or_default().push_back(parcel);
-            self.count.set(self.count.get() + 1);
         }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.count.get() == 0
+        self.0.borrow().is_empty()
     }
 
     /// Send what the peers have room for now.
     pub(crate) fn flush(&self, sender: &Sender) {
-        if self.is_empty() {
-            return;
-        }
-        let mut left = 0;
-        self.waiting.borrow_mut().retain(|&to, queue| {
+        self.0.borrow_mut().retain(|&to, queue| {
             while let Some(parcel) = queue.front()
                 && !is_temporary(try_send(sender, to, parcel))
             {
                 queue.pop_front();
             }
-            left += queue.len();
             !queue.is_empty()
         });
-        self.count.set(left);
     }
 }
 
