@@ -36,7 +36,7 @@ fn serve(on: &str) -> Result<(), Box<dyn Error>> {
         served.handled += 1;
         token.reply(ECHO, message.words(), message.payload()).unwrap_or_else(|error| _ = writeln!(stderr(), "{error}"));
     });
-    // Who wants no reply gets none.
+    // A caller that wants no reply gets none.
     endpoint.on_request(NOTE, |served, _| served.handled += 1);
     endpoint.on_connection(|served, event| {
         _ = match event.change {

@@ -14,8 +14,8 @@ use am_wire::long::Head;
 pub(super) struct DroppedEarly(HashMap<FlowId, u32>);
 
 impl DroppedEarly {
-    /// A head that is this far behind the last such message ends the memory of it, before the numbers begin anew. No sender has so many
-    /// messages on their way.
+    /// A head with a number this far beyond the last such message ends the memory of it, before the numbers begin anew. No sender has this
+    /// many messages in flight.
     const FAR: u32 = (Head::MAX_ID >> 2) + 1;
 
     /// A segment of this message was dropped, or may arrive after the message has ended.

@@ -36,8 +36,8 @@ const MAX_WAITING_REPLIES: usize = 256;
 /// their credit. Requests of a sender of this library stay far below, because it sends none once it has been asked for segments.
 const MAX_WITHOUT_CREDIT: usize = 4096;
 
-/// No long message begins while so many notices wait for its sender, which takes none. One that polls stays far below, because its
-/// credit is withheld before.
+/// The most notices that wait for a sender while its long messages may begin. A sender that polls stays far below, because its credit is
+/// withheld before.
 const MAX_NOTICES: usize = 1 << 14;
 
 /// The most messages for which a turn looks for memory. The next turn goes on behind them.

@@ -70,7 +70,7 @@ impl Notices {
         one
     }
 
-    /// Whether so many notices wait for this peer that its credit is withheld.
+    /// Whether this peer's credit is withheld, because too many notices wait for it.
     pub(super) fn holds(&self, flow: FlowId) -> bool {
         self.of(flow) > MAX_WITHOUT_HOLDING
     }

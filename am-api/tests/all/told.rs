@@ -96,7 +96,7 @@ fn connected_and_ended() {
 }
 
 /// An endpoint takes along what is longer than a frame and has not left; its node waits for short messages, and not for a peer that is
-/// silent. Who waits until all is accepted abandons nothing.
+/// silent. A program that waits until all is accepted abandons nothing.
 #[test]
 fn what_is_abandoned_is_logged() {
     let (lines, _guard) = Lines::listen();

@@ -19,7 +19,7 @@ fn a_setting_is_said_once() {
     }
 }
 
-/// A user who writes a node's setting to a transport learns where it has its place.
+/// The error of a node's setting in a transport's name says where the setting belongs.
 #[test]
 fn a_setting_of_the_node_has_its_place_behind_the_transports() {
     for name in ["shm:lab", "udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sim:7", "amd:/run/amd.sock"] {

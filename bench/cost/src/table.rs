@@ -16,7 +16,7 @@ use crate::trips::TOGETHER;
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
 
-/// A remote procedure call may cost so many per cent more than a bare request and its reply.
+/// How many per cent more than a bare request and its reply a remote procedure call may cost.
 const RPC: u64 = 35;
 
 /// Tags, endpoints and the error model may cost so many per cent of a round trip.

@@ -34,7 +34,7 @@ struct Shelf {
     watchers: RefCell<Vec<(String, Sender<Pair>)>>,
 }
 
-/// A watcher that is so many changes behind is ended.
+/// The most changes that a watcher may be behind. Beyond that it is ended.
 const BEHIND: usize = 1000;
 
 impl Store for Shelf {

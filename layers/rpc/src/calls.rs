@@ -148,7 +148,7 @@ impl Calls {
         self.waiting.remove(key)
     }
 
-    /// Nobody waits for it any more. Returns its phase.
+    /// The program dropped it. Returns its phase.
     pub(crate) fn forget(&mut self, key: CallKey) -> Option<(Phase, Ended)> {
         let mut waiting = self.waiting.remove(key)?;
         let ended = waiting.ended();

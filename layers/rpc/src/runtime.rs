@@ -42,7 +42,7 @@ pub(crate) struct Runtime {
     pub(crate) due: Cell<Option<Duration>>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<Connection>>,
-    /// Nobody polls any more.
+    /// The endpoint was dropped, so no turn comes any more.
     is_closed: Cell<bool>,
     pub(crate) agenda: Agenda,
 }
@@ -258,7 +258,7 @@ impl Runtime {
         None
     }
 
-    /// Nobody waits for this call any more: forget it, and tell the server.
+    /// The program dropped this call: forget it, and tell the server.
     pub(crate) fn drop_call(&self, key: CallKey) {
         let forgotten = self.calls.borrow_mut().forget(key);
         let Some((phase, ended)) = forgotten else { return };
@@ -407,7 +407,7 @@ impl Runtime {
         due.map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
     }
 
-    /// Nobody polls any more: end all calls, and drop the tasks, which may have the runtime.
+    /// The endpoint is dropped, so no turn comes any more: end all calls, and drop the tasks, which may have the runtime.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.streams.end_all(None);

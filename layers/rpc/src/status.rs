@@ -6,7 +6,7 @@ use am_api::HandlerId;
 pub(crate) const CALL: HandlerId = HandlerId(0);
 /// The result of a call that was [`Status::Running`]. Words: the call's id, the status.
 pub(crate) const RESULT: HandlerId = HandlerId(1);
-/// Nobody waits for a call any more. Words: the call's id.
+/// The caller dropped a call. Words: the call's id.
 pub(crate) const CANCEL: HandlerId = HandlerId(2);
 
 /// An item of a call's stream. Words: the call's id; whether the sender has made the call.
