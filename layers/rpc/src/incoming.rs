@@ -9,7 +9,7 @@ use std::time::Duration;
 use am_api::{CallId, Connection, Message, Token};
 
 use crate::bytes::Bytes;
-use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes};
+use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes, write_into};
 use crate::context::Context;
 use crate::control::Cancelled;
 use crate::outbox::Parcel;
@@ -86,10 +86,7 @@ impl<V: Encode, E: Encode> MethodResult for Result<V, E> {
 
 /// Write a result into its place. Returns how many bytes count: none of one that its codec could not write.
 fn write(result: &impl MethodResult, place: &mut [u8]) -> usize {
-    let length = place.len();
-    let mut writer = Writer::new(place);
-    result.encode(&mut writer);
-    if writer.finish().is_ok() { length } else { 0 }
+    if write_into(place, |to| result.encode(to)).is_ok() { place.len() } else { 0 }
 }
 
 /// The arguments of a call, after its message was handled.

@@ -14,7 +14,7 @@ use am_api::{
 
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
-use crate::codec::{Encode, Writer, to_vec};
+use crate::codec::{Encode, to_vec, write_into};
 use crate::control::Control;
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
@@ -139,11 +139,8 @@ impl Runtime {
             let words = [called.method.id.to_word(), within.as_nanos() as u64];
             let failed = Cell::new(None);
             let write = |place: &mut [u8]| {
-                let length = place.len();
-                let mut writer = Writer::new(place);
-                arguments.encode(&mut writer);
-                failed.set(writer.finish().err());
-                length
+                failed.set(write_into(place, |to| arguments.encode(to)).err());
+                place.len()
             };
             match self.sender.try_call_with(to, CALL, &words, arguments.size(), write, within) {
                 Ok(id) => {

@@ -108,6 +108,7 @@ pub use reader::Reader;
 pub use serde::Serde;
 pub use traits::{Decode, Encode, Schema, from_bytes, to_vec};
 pub use writer::Writer;
+pub(crate) use writer::write_into;
 
 /// How many boxes and collections a value may have within each other.
 pub const MAX_DEPTH: usize = 128;

@@ -2,7 +2,7 @@
 
 use super::error::{DecodeError, EncodeError};
 use super::reader::Reader;
-use super::writer::Writer;
+use super::writer::{Writer, write_into};
 
 /// Written into a frame.
 ///
@@ -122,9 +122,7 @@ pub(super) fn count<'a, T: Decode<'a>>(from: &mut Reader<'a>) -> Result<usize, D
 /// See [`EncodeError`].
 pub fn to_vec(value: &(impl Encode + ?Sized)) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; value.size()];
-    let mut writer = Writer::new(&mut bytes);
-    value.encode(&mut writer);
-    writer.finish()?;
+    write_into(&mut bytes, |to| value.encode(to))?;
     Ok(bytes)
 }
 

@@ -17,6 +17,17 @@ pub struct Writer<'a> {
     failed: Option<EncodeError>,
 }
 
+/// Writes into these bytes, which are as many as the value announced.
+///
+/// # Errors
+/// As for [`Writer::finish`].
+#[inline]
+pub(crate) fn write_into(bytes: &mut [u8], write: impl FnOnce(&mut Writer<'_>)) -> Result<(), EncodeError> {
+    let mut writer = Writer::new(bytes);
+    write(&mut writer);
+    writer.finish()
+}
+
 impl<'a> Writer<'a> {
     /// Writes into these bytes, which are as many as the value announced.
     #[inline]
