@@ -132,7 +132,11 @@ fn check_crate(member: &Crate, crates: &[Crate]) -> Vec<Violation> {
                 rule => rule == name,
             })
     };
-    let may_test = |name: &str| may(name) || name == FOR_TESTS || BACKENDS.contains(&name) || nodes.contains(&name);
+    // Tests of a crate may need it with all its features.
+    let is_itself = |name: &str| name == member.name;
+    let may_test = |name: &str| {
+        may(name) || is_itself(name) || name == FOR_TESTS || BACKENDS.contains(&name) || nodes.contains(&name)
+    };
     let built = member.needs.iter().filter(|name| !may(name)).map(|name| format!("needs `{name}`"));
     let tested = member.tests_need.iter().filter(|name| !may_test(name));
     let tested = tested.map(|name| format!("has tests that need `{name}`"));
