@@ -9,6 +9,7 @@ use std::time::Duration;
 use am_api::{Connection, EndpointName};
 
 use crate::control::{Cancelled, Control};
+use crate::local::Local;
 use crate::peer::Peer;
 use crate::runtime::Runtime;
 
@@ -46,6 +47,11 @@ impl Context {
     /// The caller as a peer: for calls in the other direction, on the same connection.
     pub fn peer(&self) -> Peer {
         Peer::new(self.runtime.clone(), self.runtime.peer_of(self.caller))
+    }
+
+    /// For other peers, tasks and waits.
+    pub fn local(&self) -> Local {
+        Local(self.runtime.clone())
     }
 
     /// How much time is left. Calls that the method makes while it runs have no more than that by themselves.

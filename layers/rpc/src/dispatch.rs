@@ -6,21 +6,27 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::{Endpoint, Request};
+use am_api::{Connection, Endpoint, EndpointName, Request, Token};
 
 use crate::error::ServeError;
-use crate::incoming::Incoming;
-use crate::method::MethodId;
+use crate::incoming::{Incoming, Times};
+use crate::method::{MethodId, MethodInfo};
 use crate::runtime::Runtime;
 use crate::service::Service;
+use crate::statistics::{MethodStatistics, Tally};
 use crate::status::{CALL, Status};
 
+/// Whether this caller may call this method.
+pub(crate) type Allows = Rc<dyn Fn(&EndpointName, &'static MethodInfo) -> bool>;
+
 /// Where the call of a method goes.
-#[derive(Clone, Copy)]
 struct Route {
-    service: usize,
-    method: usize,
-    signature: u32,
+    service: Rc<dyn Service>,
+    index: usize,
+    allows: Option<Allows>,
+    /// Whether it is answered while this side shuts down.
+    is_always: bool,
+    tally: Rc<Tally>,
 }
 
 /// The number of a name is a hash already. Only the program adds names.
@@ -45,16 +51,27 @@ impl Hasher for OfName {
 /// The services of an endpoint.
 pub(crate) struct Dispatch {
     runtime: Rc<Runtime>,
-    services: RefCell<Vec<Rc<dyn Service>>>,
-    routes: RefCell<HashMap<u32, Route, BuildHasherDefault<OfName>>>,
+    /// Their methods, in the order of the program.
+    tallies: RefCell<Vec<Rc<Tally>>>,
+    routes: RefCell<HashMap<u32, Rc<Route>, BuildHasherDefault<OfName>>>,
     pub(crate) is_shut_down: Cell<bool>,
+}
+
+/// For whom a service is.
+pub(crate) enum For {
+    /// Each caller, also while this side shuts down.
+    All,
+    /// Each caller.
+    Callers,
+    /// Those who are allowed.
+    Allowed(Allows),
 }
 
 impl Dispatch {
     pub(crate) fn new(endpoint: &mut Endpoint<()>, runtime: &Rc<Runtime>) -> Rc<Dispatch> {
         let dispatch = Rc::new(Dispatch {
             runtime: runtime.clone(),
-            services: RefCell::default(),
+            tallies: RefCell::default(),
             routes: RefCell::default(),
             is_shut_down: Cell::new(false),
         });
@@ -63,40 +80,55 @@ impl Dispatch {
         dispatch
     }
 
-    pub(crate) fn serve(&self, service: Rc<dyn Service>) -> Result<(), ServeError> {
+    pub(crate) fn serve(&self, service: Rc<dyn Service>, to: &For) -> Result<(), ServeError> {
         let info = service.info();
         let mut routes = self.routes.borrow_mut();
         if let Some(taken) = info.methods.iter().find(|method| routes.contains_key(&method.id.name)) {
             return Err(ServeError::Taken(info.name, taken.name));
         }
-        let mut services = self.services.borrow_mut();
         for (index, method) in info.methods.iter().enumerate() {
-            let route = Route { service: services.len(), method: index, signature: method.id.signature };
-            routes.insert(method.id.name, route);
+            let tally = Rc::new(Tally::new(info, method));
+            self.tallies.borrow_mut().push(tally.clone());
+            let allows = if let For::Allowed(allows) = to { Some(allows.clone()) } else { None };
+            let route = Route { service: service.clone(), index, allows, is_always: matches!(to, For::All), tally };
+            routes.insert(method.id.name, Rc::new(route));
         }
-        services.push(service);
         Ok(())
     }
 
     fn on_call(&self, request: Request<'_, ()>) {
         let Request { message, token } = request;
         let (method, allowance) = (MethodId::of_word(message.word(1)), message.word(2));
-        let route = self.routes.borrow().get(&method.name).copied();
-        let status = match route {
-            _ if self.is_shut_down.get() => Status::ShuttingDown,
-            None => Status::UnknownMethod,
-            Some(route) if route.signature != method.signature => Status::Mismatch,
-            Some(Route { service, method, .. }) => {
-                // It has waited since it was received, in this turn or before.
-                let due = self.runtime.sender.turn_time().saturating_add(Duration::from_nanos(allowance));
-                if due <= self.runtime.sender.time() {
-                    Status::Late
-                } else {
-                    let service = self.services.borrow()[service].clone();
-                    return service.handle(method, Incoming::new(&self.runtime, message, token, due));
-                }
-            }
+        let route = self.routes.borrow().get(&method.name).cloned();
+        let Some(route) = route else { return self.refuse(token, Status::UnknownMethod) };
+        let now = self.runtime.now();
+        // It has waited since it was received, in this turn or before.
+        let due = self.runtime.sender.turn_time().saturating_add(Duration::from_nanos(allowance));
+        let status = if route.tally.method.id.signature != method.signature {
+            Status::Mismatch
+        } else if self.is_shut_down.get() && !route.is_always {
+            Status::ShuttingDown
+        } else if due <= now {
+            Status::Late
+        } else if !self.is_allowed(&route, message.from()) {
+            Status::Forbidden
+        } else {
+            let times = Times { begun: now, due };
+            return route
+                .service
+                .handle(route.index, Incoming::new(&self.runtime, &route.tally, message, token, times));
         };
+        route.tally.ended(status, Duration::ZERO);
+        self.refuse(token, status);
+    }
+
+    fn is_allowed(&self, route: &Route, caller: Connection) -> bool {
+        let Some(allows) = &route.allows else { return true };
+        self.runtime.sender.peer(caller).is_some_and(|caller| allows(&caller, route.tally.method))
+    }
+
+    #[cold]
+    fn refuse(&self, token: Token, status: Status) {
         let methods = if matches!(status, Status::UnknownMethod | Status::Mismatch) { self.methods() } else { vec![] };
         // A peer that is gone needs no answer.
         _ = token.answer(&[status as u64], &methods);
@@ -104,8 +136,16 @@ impl Dispatch {
 
     /// The methods that are served, as a client reads them to say what it has in common.
     fn methods(&self) -> Vec<u8> {
-        let services = self.services.borrow();
-        let all = services.iter().flat_map(|service| service.info().methods);
-        all.flat_map(|method| method.id.to_word().to_be_bytes()).collect()
+        self.tallies.borrow().iter().flat_map(|tally| tally.method.id.to_word().to_be_bytes()).collect()
+    }
+
+    /// What each method has done.
+    pub(crate) fn statistics(&self) -> Vec<MethodStatistics> {
+        self.tallies.borrow().iter().map(|tally| tally.read()).collect()
+    }
+
+    /// The methods, in the order in which they were served.
+    pub(crate) fn tallies(&self) -> Vec<Rc<Tally>> {
+        self.tallies.borrow().clone()
     }
 }

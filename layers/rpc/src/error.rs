@@ -40,14 +40,16 @@ pub enum CallError<E> {
     /// The server runs too many calls of this connection already. It did not run.
     #[error("the server runs too many calls of this connection; it did not run: wait for some of them")]
     Busy,
+    /// The server does not let this node call the method ([`Rpc::serve_to`](crate::Rpc::serve_to)). It did not run.
+    #[error("the server does not let this node call it; it did not run")]
+    Forbidden,
     /// The method ran, and its result is longer than this node accepts.
     #[error("its result is longer than this node accepts (`Builder::max_message`): get it from a region, or in pieces")]
     ResultTooLong,
     /// The peer refused the connection. It did not run.
     #[error("the peer refused the connection; it did not run: {}", NotOpen::Refused(*.0))]
     Refused(Refusal),
-    /// A codec that was written by hand, or arguments that are nested too deeply: they could not be written. If the call was sent, it ran with
-    /// zeros instead.
+    /// A codec that was written by hand, or arguments that are nested too deeply: they could not be written. It did not run.
     #[error("the arguments could not be written: {0}")]
     Unencodable(EncodeError),
     /// The server was not reached, or left before it handled the call. It did not run.
@@ -107,7 +109,6 @@ impl<E> CallError<E> {
             | CallError::Deadline
             | CallError::Panicked
             | CallError::ResultTooLong
-            | CallError::Unencodable(_)
             | CallError::MalformedResult(_)
             | CallError::Unknown(_) => true,
             CallError::UnknownMethod(_)
@@ -116,7 +117,9 @@ impl<E> CallError<E> {
             | CallError::Malformed
             | CallError::ShuttingDown
             | CallError::Busy
+            | CallError::Forbidden
             | CallError::Refused(_)
+            | CallError::Unencodable(_)
             | CallError::Dead(_)
             | CallError::NotSent(_) => false,
         }
@@ -135,6 +138,7 @@ impl<E> CallError<E> {
             CallError::MalformedResult(error) => CallError::MalformedResult(error),
             CallError::ShuttingDown => CallError::ShuttingDown,
             CallError::Busy => CallError::Busy,
+            CallError::Forbidden => CallError::Forbidden,
             CallError::ResultTooLong => CallError::ResultTooLong,
             CallError::Refused(why) => CallError::Refused(why),
             CallError::Unencodable(error) => CallError::Unencodable(error),

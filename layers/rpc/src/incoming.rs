@@ -14,6 +14,8 @@ use crate::context::Context;
 use crate::control::Cancelled;
 use crate::outbox::Parcel;
 use crate::runtime::Runtime;
+use crate::spans::{self, Span};
+use crate::statistics::Tally;
 use crate::status::{RESULT, Status};
 use crate::stream::{CallStreams, Posts, Streams};
 use crate::tasks::{MAX_TASKS, Place, TaskPool};
@@ -25,9 +27,17 @@ const ALWAYS_ACCEPTED: usize = 64;
 #[must_use = "a call is answered once"]
 pub struct Incoming<'a> {
     runtime: &'a Rc<Runtime>,
+    tally: &'a Rc<Tally>,
     message: Message<'a, ()>,
     token: Token,
-    due: Duration,
+    times: Times,
+}
+
+/// When a call has begun, and until when it has to be answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) begun: Duration,
+    pub(crate) due: Duration,
 }
 
 /// What a method returned: `Result<V, E>`, or [`Returned`] for a method without an error.
@@ -105,8 +115,14 @@ impl Arguments {
 
 impl<'a> Incoming<'a> {
     #[inline]
-    pub(crate) fn new(runtime: &'a Rc<Runtime>, message: Message<'a, ()>, token: Token, due: Duration) -> Incoming<'a> {
-        Incoming { runtime, message, token, due }
+    pub(crate) fn new(
+        runtime: &'a Rc<Runtime>,
+        tally: &'a Rc<Tally>,
+        message: Message<'a, ()>,
+        token: Token,
+        times: Times,
+    ) -> Incoming<'a> {
+        Incoming { runtime, tally, message, token, times }
     }
 
     /// The arguments, borrowed from the frame.
@@ -124,13 +140,19 @@ impl<'a> Incoming<'a> {
         self.end(Status::Malformed);
     }
 
+    fn span(&self) -> Span {
+        let Tally { service, method, .. } = **self.tally;
+        spans::serve(service, method, || self.runtime.sender.peer(self.message.from()))
+    }
+
     /// Run a method to completion.
     #[inline]
     pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
-        let Incoming { runtime, message, due, .. } = &self;
+        let Incoming { runtime, message, times: Times { due, .. }, .. } = &self;
         let context = Context::new(runtime, message.from(), *due, None);
         runtime.due.set(Some(*due));
-        let result = catch_unwind(AssertUnwindSafe(|| run(&context)));
+        let span = self.span();
+        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(&context))));
         runtime.due.set(None);
         match result {
             Ok(result) => self.answer(&result),
@@ -149,10 +171,11 @@ impl<'a> Incoming<'a> {
         }
         let runtime = self.runtime;
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, self.message.from(), self.due, Some(place.control.clone()));
+        let context = Context::new(runtime, self.message.from(), self.times.due, Some(place.control.clone()));
         place.put(make(self.keep_arguments(), context));
+        let span = self.span();
         // A task is polled again by its executor, so this poll need not wake it.
-        match poll_guarded(runtime, &mut place, self.due, &mut PollContext::from_waker(Waker::noop())) {
+        match poll_guarded((runtime, &span), &mut place, self.times.due, &mut PollContext::from_waker(Waker::noop())) {
             Poll::Ready(result) => {
                 match &result {
                     Ok(Ok(result)) => self.answer(result),
@@ -161,7 +184,7 @@ impl<'a> Incoming<'a> {
                 }
                 pool.give_back(place);
             }
-            Poll::Pending => self.becomes_task(place),
+            Poll::Pending => self.becomes_task(place, span),
         }
     }
 
@@ -176,11 +199,12 @@ impl<'a> Incoming<'a> {
         }
         let (runtime, from, id) = (self.runtime, self.message.from(), self.token.call_id());
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, from, self.due, Some(place.control.clone()));
+        let context = Context::new(runtime, from, self.times.due, Some(place.control.clone()));
         let streams = CallStreams { streams: Streams::new(), posts: runtime.clone() };
         runtime.streams.add(&**runtime, (from, id, false), &streams.streams);
         place.put(make(self.keep_arguments(), context, &streams));
-        self.becomes_task(place);
+        let span = self.span();
+        self.becomes_task(place, span);
     }
 
     /// Whether the call may become a task.
@@ -202,18 +226,20 @@ impl<'a> Incoming<'a> {
         Arguments(Bytes::keep_long(&self.message, in_frame))
     }
 
-    fn becomes_task<F, R>(self, place: Box<Place<F>>)
+    fn becomes_task<F, R>(self, place: Box<Place<F>>, span: Span)
     where
         F: Future<Output = Result<R, DecodeError>> + 'static,
         R: MethodResult + 'static,
     {
-        let Incoming { runtime, message, token, due } = self;
+        let Incoming { runtime, tally, message, token, times } = self;
         let key = (message.from(), token.call_id());
-        runtime.begin_task(key, place.control.clone(), due);
+        runtime.begin_task(key, place.control.clone(), times.due);
+        tally.begins_task();
         if token.answer(&[Status::Running as u64], b"").is_err() {
             place.control.cancel(Cancelled::Disconnected);
         }
-        runtime.tasks.spawn(Box::pin(CallTask { runtime: runtime.clone(), place, key, due }));
+        let (runtime, tally) = (runtime.clone(), tally.clone());
+        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, times }));
     }
 
     /// Answer with this result, written into the frame that leaves.
@@ -226,24 +252,26 @@ impl<'a> Incoming<'a> {
         let status = if result.is_value() { Status::Value } else { Status::Error };
         // A caller that is gone needs no answer.
         _ = self.token.answer_with(&[status as u64], bytes, |place| write(result, place));
+        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.times.begun));
     }
 
     #[cold]
     fn end(self, status: Status) {
         _ = self.token.answer(&[status as u64], b"");
+        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.times.begun));
     }
 }
 
 struct Panicked;
 
 fn poll_guarded<F: Future>(
-    runtime: &Runtime,
+    (runtime, span): (&Runtime, &Span),
     place: &mut Place<F>,
     due: Duration,
     context: &mut PollContext<'_>,
 ) -> Poll<Result<F::Output, Panicked>> {
     runtime.due.set(Some(due));
-    let polled = catch_unwind(AssertUnwindSafe(|| place.poll(context)));
+    let polled = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| place.poll(context))));
     runtime.due.set(None);
     match polled {
         Ok(polled) => polled.map(Ok),
@@ -254,9 +282,11 @@ fn poll_guarded<F: Future>(
 /// A call that was not ready at once.
 struct CallTask<F> {
     runtime: Rc<Runtime>,
+    tally: Rc<Tally>,
+    span: Span,
     place: Box<Place<F>>,
     key: (Connection, CallId),
-    due: Duration,
+    times: Times,
 }
 
 impl<F, R> Future for CallTask<F>
@@ -267,8 +297,10 @@ where
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<()> {
-        let CallTask { runtime, place, key, due } = self.get_mut();
-        let Poll::Ready(result) = poll_guarded(runtime, place, *due, context) else { return Poll::Pending };
+        let CallTask { runtime, tally, span, place, key, times } = self.get_mut();
+        let Poll::Ready(result) = poll_guarded((runtime, span), place, times.due, context) else {
+            return Poll::Pending;
+        };
         let to = key.0;
         let (status, payload) = match &result {
             Ok(Ok(result)) => {
@@ -285,6 +317,7 @@ where
             Ok(Err(_)) => (Status::Malformed, vec![]),
             Err(Panicked) => (Status::Panicked, vec![]),
         };
+        tally.ended(status, runtime.sender.time().saturating_sub(times.begun));
         runtime.tasks.remove(*key);
         runtime.streams.end((key.0, key.1, false));
         if place.control.cancelled().is_none() {
@@ -297,6 +330,7 @@ where
 
 impl<F> Drop for CallTask<F> {
     fn drop(&mut self) {
+        self.tally.ends_task();
         self.runtime.tasks.remove(self.key);
         self.runtime.streams.end((self.key.0, self.key.1, false));
     }

@@ -150,13 +150,20 @@ mod method;
 mod outbox;
 mod peer;
 mod peers;
+mod reflection;
 mod remote;
+mod retries;
 mod rpc;
 mod runtime;
 mod service;
+mod sleep;
+mod spans;
+mod statistics;
 mod status;
 mod stream;
 mod tasks;
+#[cfg(feature = "tower")]
+mod tower;
 
 pub use am_rpc_macros::service;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
@@ -166,12 +173,18 @@ pub use error::{CallError, NotSent, RpcError, ServeError};
 pub use local::Local;
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
 pub use peer::{Call, DEFAULT_TIME, Peer, View};
+pub use reflection::{Health, MethodDescription, Reflection, ReflectionClient, ReflectionServer, ServiceDescription};
 pub use remote::{MAX_JOBS, Remote, RemoteError, RemoteTask};
+pub use retries::Retries;
 pub use rpc::Rpc;
 pub use runtime::MAX_CALLS;
 pub use service::Service;
+pub use sleep::Sleep;
+pub use statistics::{Latency, MethodStatistics};
 pub use stream::{STREAM_WINDOW, StreamError, StreamReader, StreamWriter};
 pub use tasks::{LocalTask, MAX_TASKS};
+#[cfg(feature = "tower")]
+pub use tower::MethodService;
 
 /// What the code that [`service`] generates uses.
 #[doc(hidden)]

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use am_api::{InvalidName, Name};
 
 use crate::peer::Peer;
 use crate::runtime::Runtime;
+use crate::sleep::Sleep;
 
 /// The endpoint that [`Rpc::open`](crate::Rpc::open) opens, and that [`Local::peer`] calls.
 pub(crate) const ENDPOINT: &str = "rpc";
@@ -33,6 +35,11 @@ impl Local {
             Name::new(name).ok_or_else(|| InvalidName(name.into()))?;
         }
         Ok(Peer::new(self.0.clone(), self.0.peer_named((node, endpoint, tag))))
+    }
+
+    /// Wait so long, in a task. The endpoint that is polled wakes it.
+    pub fn sleep(&self, time: Duration) -> Sleep {
+        Sleep::new(&self.0, time)
     }
 
     /// Run this future as a task of the node.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::codec::Wire;
+
 /// A method on the wire. Two programs mean the same method if the names agree, and can call it if the signatures agree, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MethodId {
@@ -48,7 +50,7 @@ const fn fold(mut hash: u64, bytes: &[u8]) -> u64 {
 }
 
 /// How a method runs where its call arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum Runs {
     /// To completion, on the node's thread.
     Inline,
@@ -67,6 +69,8 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// How it runs.
     pub runs: Runs,
+    /// Whether running it twice is as running it once: [`Peer::retrying`](crate::Peer::retrying) sends such calls again.
+    pub is_idempotent: bool,
 }
 
 /// The methods of a service that a client was built with.
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn a_skew_lists_each_method_once() {
         const fn info(name: &'static str) -> MethodInfo {
-            MethodInfo { id: id(name, 1), name, runs: Runs::Inline }
+            MethodInfo { id: id(name, 1), name, runs: Runs::Inline, is_idempotent: false }
         }
         static SERVICE: ServiceInfo = ServiceInfo { name: "Store", methods: &[info("get"), info("put"), info("scan")] };
         let skew = Skew::new(&SERVICE, &SERVICE.methods[1], &[id("get", 1), id("put", 2), id("other", 1)]);

@@ -2,19 +2,23 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context as PollContext, Poll};
+use std::task::{Context as PollContext, Poll, ready};
 use std::time::Duration;
 
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Ending};
-use crate::codec::{Decode, DecodeError, Encode, from_bytes};
+use crate::codec::{Decode, DecodeError, Encode, from_bytes, to_vec};
 use crate::error::CallError;
 use crate::method::ServiceInfo;
 use crate::peers::PeerKey;
+use crate::retries::{Again, Budget, Retries};
 use crate::runtime::Runtime;
+use crate::sleep::Sleep;
+use crate::spans::{self, Span};
 use crate::status::Status;
 use crate::stream::{CallStreams, Streams};
 
@@ -28,11 +32,12 @@ pub struct Peer {
     runtime: Rc<Runtime>,
     key: PeerKey,
     within: Duration,
+    budget: Option<Rc<Budget>>,
 }
 
 impl Peer {
     pub(crate) fn new(runtime: Rc<Runtime>, key: PeerKey) -> Peer {
-        Peer { runtime, key, within: DEFAULT_TIME }
+        Peer { runtime, key, within: DEFAULT_TIME, budget: None }
     }
 
     /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline). It includes the time of
@@ -40,6 +45,23 @@ impl Peer {
     #[must_use]
     pub fn within(&self, time: Duration) -> Peer {
         Peer { within: time, ..self.clone() }
+    }
+
+    /// The same peer, for calls that are sent again if their method is marked `#[idempotent]` and they may not have run, or not to the end. All
+    /// clones of this peer have one budget.
+    #[must_use]
+    pub fn retrying(&self, retries: Retries) -> Peer {
+        Peer { budget: Some(Budget::new(retries)), ..self.clone() }
+    }
+
+    /// Wait until no call of this side waits for room at the peer, or for its connection: a program that makes calls without end waits so
+    /// before each.
+    pub async fn ready(&self) {
+        poll_fn(|context| self.poll_ready(context)).await;
+    }
+
+    pub(crate) fn poll_ready(&self, context: &mut PollContext<'_>) -> Poll<()> {
+        self.runtime.poll_room(self.key, context.waker())
     }
 
     /// Call a method: for the client that [`service`](crate::service) generates.
@@ -82,11 +104,20 @@ impl Peer {
         streams: Option<Rc<Streams>>,
     ) -> Call<V, E> {
         let called = Called { service, method: &service.methods[method] };
+        let again = self.again(called, arguments);
         let state = match self.runtime.call(self.key, called, arguments, (self.within, streams)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => CallState::Failed(error),
         };
-        Call { runtime: self.runtime.clone(), state, read }
+        Call { runtime: self.runtime.clone(), state, again, read, span: spans::call(called) }
+    }
+
+    /// What it takes to send a call again, for a method that may be.
+    #[inline]
+    fn again(&self, called: Called, arguments: &impl Encode) -> Option<Box<Again>> {
+        let budget = self.budget.as_ref().filter(|_| called.method.is_idempotent)?;
+        let due = self.runtime.sender.time() + self.runtime.at_most(self.within);
+        Some(Again::new((self.key, called), to_vec(arguments).ok()?, due, budget))
     }
 }
 
@@ -202,13 +233,25 @@ impl<B: Borrowed> View<B> {
 pub struct Call<V, E = Infallible> {
     runtime: Rc<Runtime>,
     state: CallState,
+    again: Option<Box<Again>>,
     read: ReadResult<V, E>,
+    span: Span,
 }
 
 enum CallState {
     Begun(CallKey),
+    /// It is sent again after a pause.
+    Pausing(Box<Sleep>),
     Failed(CallError<Infallible>),
     Over,
+}
+
+impl<V: 'static, E: 'static> Call<V, E> {
+    /// Run this with the outcome, as a task of the node, and return at once.
+    pub fn on_outcome(self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
+        let runtime = self.runtime.clone();
+        runtime.tasks.spawn(Box::pin(async move { run(self.await) }));
+    }
 }
 
 impl<V, E> Future for Call<V, E> {
@@ -217,18 +260,52 @@ impl<V, E> Future for Call<V, E> {
     /// # Panics
     /// If it has returned its outcome before.
     fn poll(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<Self::Output> {
-        let CallState::Begun(key) = self.state else {
-            return match std::mem::replace(&mut self.state, CallState::Over) {
-                CallState::Failed(error) => Poll::Ready(Err(error.map_service(|never| match never {}))),
-                _ => panic!("a call was polled after its outcome"),
-            };
-        };
-        match self.runtime.poll_call(key, context.waker()) {
-            Some((called, ending)) => {
-                self.state = CallState::Over;
-                Poll::Ready((self.read)(Reply { called, ending }))
+        let call = &mut *self;
+        loop {
+            match &mut call.state {
+                CallState::Begun(key) => {
+                    let Some((called, mut ending)) = call.runtime.poll_call(*key, context.waker()) else {
+                        return Poll::Pending;
+                    };
+                    if let Some(again) = &mut call.again {
+                        if let Some(pause) = again.pause(&ending, call.runtime.sender.time()) {
+                            call.state = CallState::Pausing(Box::new(Sleep::new(&call.runtime, pause)));
+                            continue;
+                        }
+                        ending = again.or_earlier(ending);
+                    }
+                    call.state = CallState::Over;
+                    spans::ended(&call.span, &ending);
+                    return Poll::Ready((call.read)(Reply { called, ending }));
+                }
+                CallState::Pausing(sleep) => {
+                    ready!(Pin::new(&mut **sleep).poll(context));
+                    call.state = call.send_again();
+                }
+                CallState::Failed(_) => {
+                    let CallState::Failed(error) = std::mem::replace(&mut call.state, CallState::Over) else {
+                        continue;
+                    };
+                    spans::ended(&call.span, &Ending::NoAnswer(error.clone()));
+                    return Poll::Ready(Err(error.map_service(|never| match never {})));
+                }
+                CallState::Over => panic!("a call was polled after its outcome"),
             }
-            None => Poll::Pending,
+        }
+    }
+}
+
+impl<V, E> Call<V, E> {
+    #[cold]
+    fn send_again(&self) -> CallState {
+        let Some(again) = &self.again else { return CallState::Over };
+        let within = again.due.saturating_sub(self.runtime.sender.time());
+        match self.runtime.call(again.peer, again.called, &again.arguments, (within, None)) {
+            Ok(key) => CallState::Begun(key),
+            Err(error) => match again.or_earlier(Ending::NoAnswer(error)) {
+                Ending::NoAnswer(error) => CallState::Failed(error),
+                Ending::Answer(..) => CallState::Over,
+            },
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The peers of this side: connections by name, made when they are needed, and connections that peers have made.
 
 use std::collections::{HashMap, VecDeque};
+use std::task::Waker;
+use std::time::Instant;
 
 use am_api::Connection;
 use am_base::Link;
@@ -18,6 +20,14 @@ new_key_type! {
 pub(crate) struct PeerState {
     pub(crate) link: Link,
     pub(crate) queue: VecDeque<CallKey>,
+    /// Those who wait until no call waits.
+    pub(crate) waiting: Vec<Waker>,
+}
+
+impl PeerState {
+    fn new(link: Link) -> PeerState {
+        PeerState { link, queue: VecDeque::new(), waiting: vec![] }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -33,9 +43,10 @@ impl Peers {
     /// The peer of this name, which is connected when it is called: node, endpoint and tag.
     pub(crate) fn named(&mut self, name: (&str, &str, u64)) -> PeerKey {
         let (node, endpoint, tag) = name;
-        *self.by_name.entry((node.into(), endpoint.into(), tag)).or_insert_with(|| {
-            self.all.insert(PeerState { link: Link::to(node, endpoint, tag), queue: VecDeque::new() })
-        })
+        *self
+            .by_name
+            .entry((node.into(), endpoint.into(), tag))
+            .or_insert_with(|| self.all.insert(PeerState::new(Link::to(node, endpoint, tag))))
     }
 
     #[inline]
@@ -57,21 +68,22 @@ impl Peers {
         *self.by_connection.entry(connection).or_insert_with(|| {
             let mut link = Link::default();
             link.adopt(connection);
-            self.all.insert(PeerState { link, queue: VecDeque::new() })
+            self.all.insert(PeerState::new(link))
         })
     }
 
-    /// A connection has ended: returns the calls that waited for room on it. A peer without a name is forgotten.
-    pub(crate) fn ended(&mut self, connection: Connection, now: std::time::Instant) -> VecDeque<CallKey> {
-        let Some(key) = self.by_connection.remove(&connection) else { return VecDeque::new() };
-        let Some(peer) = self.all.get_mut(key) else { return VecDeque::new() };
-        let queue = std::mem::take(&mut peer.queue);
-        self.queued -= queue.len();
+    /// A connection has ended: returns the calls that waited for room on it, and those who waited for them. A peer without a name is
+    /// forgotten.
+    pub(crate) fn ended(&mut self, connection: Connection, now: Instant) -> (VecDeque<CallKey>, Vec<Waker>) {
+        let key = self.by_connection.remove(&connection).unwrap_or_default();
+        let Some(peer) = self.all.get_mut(key) else { return Default::default() };
+        let left = (std::mem::take(&mut peer.queue), std::mem::take(&mut peer.waiting));
+        self.queued -= left.0.len();
         if peer.link.node().is_some() {
             peer.link.end(now);
         } else {
             self.all.remove(key);
         }
-        queue
+        left
     }
 }

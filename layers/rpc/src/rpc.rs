@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::task::{Context as PollContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, InvalidName, Node};
+use am_api::{Endpoint, EndpointName, InvalidName, Node};
 
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, For};
 use crate::error::{RpcError, ServeError};
 use crate::local::{ENDPOINT, Local};
+use crate::method::MethodInfo;
 use crate::peer::Peer;
+use crate::reflection::{Health, HealthTable, Mirror, ReflectionServer};
 use crate::remote::{Jobs, Remote};
 use crate::runtime::Runtime;
 use crate::service::Service;
+use crate::statistics::MethodStatistics;
 use crate::tasks::{LocalTask, Tasks, Woken};
 
 /// The longest wait without a look at what is due.
@@ -29,6 +32,7 @@ pub struct Rpc {
     remote: Remote,
     jobs: Jobs,
     dispatch: Rc<Dispatch>,
+    health: Rc<HealthTable>,
     /// Set for the future that [`block_on`](Rpc::block_on) polls.
     woken: Arc<Woken>,
 }
@@ -52,7 +56,10 @@ impl Rpc {
         let runtime = Runtime::new(&mut endpoint, Tasks::new(waker.clone()));
         let dispatch = Dispatch::new(&mut endpoint, &runtime);
         let (local, (remote, jobs)) = (Local(runtime.clone()), Jobs::new(waker.clone()));
-        Ok(Rpc { endpoint, runtime, local, remote, jobs, dispatch, woken: Woken::new(waker) })
+        let health = Rc::<HealthTable>::default();
+        let mirror = ReflectionServer::new(Mirror::new(&dispatch, health.clone()));
+        dispatch.serve(Rc::new(mirror), &For::All).expect("it is the first service");
+        Ok(Rpc { endpoint, runtime, local, remote, jobs, dispatch, health, woken: Woken::new(waker) })
     }
 
     /// Serve a service from now on: `rpc.serve(StoreServer::new(store))`.
@@ -60,7 +67,31 @@ impl Rpc {
     /// # Errors
     /// See [`ServeError`].
     pub fn serve(&self, service: impl Service) -> Result<(), ServeError> {
-        self.dispatch.serve(Rc::new(service))
+        self.dispatch.serve(Rc::new(service), &For::Callers)
+    }
+
+    /// Serve a service to those callers for whom this function says so: it gets the caller's name, and the method. Others get
+    /// [`Forbidden`](crate::CallError::Forbidden). A name is what its node says it is. An endpoint with a tag ([`open_as`](Rpc::open_as)) is for
+    /// those who know the tag.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn serve_to(
+        &self,
+        service: impl Service,
+        allows: impl Fn(&EndpointName, &'static MethodInfo) -> bool + 'static,
+    ) -> Result<(), ServeError> {
+        self.dispatch.serve(Rc::new(service), &For::Allowed(Rc::new(allows)))
+    }
+
+    /// Say whether the service of this name can be called, to those who ask [`Reflection`](crate::Reflection).
+    pub fn set_health(&self, service: &str, health: Health) {
+        self.health.borrow_mut().insert(service.into(), health);
+    }
+
+    /// What each method has done since it is served.
+    pub fn statistics(&self) -> Vec<MethodStatistics> {
+        self.dispatch.statistics()
     }
 
     /// The endpoint `rpc` of the node of this name. It is connected when it is called.
@@ -90,7 +121,7 @@ impl Rpc {
 
     /// Poll until something was handled, or the time is over. Spin, yield or sleep meanwhile.
     pub fn wait(&mut self, timeout: Duration) -> usize {
-        let due = self.runtime.next_due().unwrap_or(timeout);
+        let due = self.runtime.may_sleep().unwrap_or(timeout);
         let handled = self.endpoint.wait(&mut (), timeout.min(due));
         handled + self.after_turn()
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::{
@@ -16,6 +16,7 @@ use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
 use crate::codec::{Encode, to_vec, write_into};
 use crate::control::Control;
+use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
 use crate::peers::{PeerKey, Peers};
@@ -38,6 +39,10 @@ pub(crate) struct Runtime {
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) streams: StreamTable,
+    /// Who waits for a time.
+    pub(crate) timers: RefCell<Deadlines<Waker>>,
+    /// When a method has returned last, in this turn or before.
+    returned: Cell<Duration>,
     /// Until when the call in progress has to be answered: calls that it makes have no more time.
     pub(crate) due: Cell<Option<Duration>>,
     /// Connections that have ended and are not closed yet.
@@ -75,6 +80,8 @@ impl Runtime {
             outbox: Outbox::default(),
             tasks,
             streams: StreamTable::default(),
+            timers: RefCell::default(),
+            returned: Cell::default(),
             due: Cell::new(None),
             ended: RefCell::default(),
             is_closed: Cell::new(false),
@@ -107,10 +114,30 @@ impl Runtime {
         self.peers.borrow_mut().of(connection)
     }
 
+    /// The time when the next method of this turn begins, without a look at the clock.
+    #[inline]
+    pub(crate) fn now(&self) -> Duration {
+        self.sender.turn_time().max(self.returned.get())
+    }
+
+    /// A method has returned: the time.
+    #[inline]
+    pub(crate) fn now_again(&self) -> Duration {
+        self.returned.set(self.sender.time());
+        self.returned.get()
+    }
+
     // ---- calls of this side
 
     pub(crate) fn peer_named(&self, name: (&str, &str, u64)) -> PeerKey {
         self.peers.borrow_mut().named(name)
+    }
+
+    /// The time that a call has which asks for so much: no more than the call in progress.
+    #[inline]
+    pub(crate) fn at_most(&self, within: Duration) -> Duration {
+        let within = within.min(LONGEST);
+        self.due.get().map_or(within, |due| within.min(due.saturating_sub(self.sender.time())))
     }
 
     /// Send a call, or let it wait for room. `within`: the time that it has, unless the call in progress has less.
@@ -125,10 +152,7 @@ impl Runtime {
         if self.is_closed.get() {
             return Err(CLOSED);
         }
-        let mut within = within.min(LONGEST);
-        if let Some(due) = self.due.get() {
-            within = within.min(due.saturating_sub(self.sender.time()));
-        }
+        let within = self.at_most(within);
         let mut calls = self.calls.borrow_mut();
         if calls.len() >= MAX_CALLS {
             return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
@@ -138,9 +162,13 @@ impl Runtime {
         if let Some(to) = state.link.connection().filter(|_| state.queue.is_empty()) {
             let words = [called.method.id.to_word(), within.as_nanos() as u64];
             let failed = Cell::new(None);
-            let write = |place: &mut [u8]| {
-                failed.set(write_into(place, |to| arguments.encode(to)).err());
-                place.len()
+            // The server gets none of the arguments if one of them cannot be written, and does not run the method.
+            let write = |place: &mut [u8]| match write_into(place, |to| arguments.encode(to)) {
+                Ok(()) => place.len(),
+                Err(error) => {
+                    failed.set(Some(error));
+                    0
+                }
             };
             match self.sender.try_call_with(to, CALL, &words, arguments.size(), write, within) {
                 Ok(id) => {
@@ -167,7 +195,7 @@ impl Runtime {
 
     /// Send calls that wait, as far as there is room.
     fn flush_queues(&self) {
-        let mut over = vec![];
+        let (mut over, mut woken) = (vec![], vec![]);
         let now = self.sender.time();
         let mut peers = self.peers.borrow_mut();
         for key in peers.all_keys() {
@@ -178,12 +206,16 @@ impl Runtime {
                 Ok(None) => continue,
                 Err(error) => {
                     let queue = std::mem::take(&mut peer.queue);
+                    woken.append(&mut peer.waiting);
                     peers.queued -= queue.len();
                     self.fail_queue(queue, &mut over, || not_connected(&error));
                     continue;
                 }
             };
             let done = self.flush_queue(&mut peer.queue, to, now, &mut over);
+            if peer.queue.is_empty() {
+                woken.append(&mut peer.waiting);
+            }
             peers.queued -= done;
             if before.is_none() {
                 peers.connected(key, to);
@@ -191,6 +223,18 @@ impl Runtime {
         }
         drop(peers);
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether no call waits for room at this peer; otherwise this waker is woken then.
+    pub(crate) fn poll_room(&self, peer: PeerKey, waker: &Waker) -> Poll<()> {
+        let mut peers = self.peers.borrow_mut();
+        let full = peers.get(peer).filter(|peer| !peer.queue.is_empty());
+        let Some(peer) = full else { return Poll::Ready(()) };
+        if !peer.waiting.iter().any(|each| each.will_wake(waker)) {
+            peer.waiting.push(waker.clone());
+        }
+        Poll::Pending
     }
 
     /// Send the calls of one peer. Returns how many do not wait any more.
@@ -328,7 +372,7 @@ impl Runtime {
         self.tasks.cancel_all(connection);
         self.streams.end_all(Some(connection));
         let mut over = vec![];
-        let queue = self.peers.borrow_mut().ended(connection, Instant::now());
+        let (queue, woken) = self.peers.borrow_mut().ended(connection, Instant::now());
         self.fail_queue(queue, &mut over, || why.into());
         let mut calls = self.calls.borrow_mut();
         if let NotOpen::Dead(reason) = why {
@@ -340,6 +384,7 @@ impl Runtime {
         self.ended.borrow_mut().push(connection);
         self.agenda.add();
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Close ended connections, once all calls on them have their outcomes: a node has few flow ids.
@@ -371,13 +416,13 @@ impl Runtime {
             self.flush_queues();
         }
         self.end_late_calls();
+        self.wake_timers();
         let has_run = self.tasks.run(self.sender.turn_time());
         self.outbox.flush(&self.sender);
         self.close_ended();
         let is_busy = self.peers.borrow().queued > 0 || !self.outbox.is_empty() || !self.ended.borrow().is_empty();
         self.agenda.is_busy.set(is_busy);
-        let due = [self.calls.borrow().next_due(), self.tasks.next_due()];
-        self.agenda.due.set(due.into_iter().flatten().min().unwrap_or(Duration::MAX));
+        self.agenda.due.set(self.next_due().unwrap_or(Duration::MAX));
         has_run
     }
 
@@ -393,15 +438,33 @@ impl Runtime {
         }
     }
 
+    /// When the next call, task or timer is due.
+    fn next_due(&self) -> Option<Duration> {
+        let due = [self.calls.borrow().next_due(), self.tasks.next_due(), self.timers.borrow().next()];
+        due.into_iter().flatten().min()
+    }
+
+    /// Wake this at that time.
+    pub(crate) fn add_timer(&self, due: Duration, waker: &Waker) -> Ticket {
+        self.agenda.add_due(due);
+        self.timers.borrow_mut().add(due, waker.clone())
+    }
+
+    fn wake_timers(&self) {
+        let next = || self.timers.borrow_mut().pop(self.sender.turn_time());
+        while let Some(waker) = next() {
+            waker.wake();
+        }
+    }
+
     /// How long the loop may sleep at most.
-    pub(crate) fn next_due(&self) -> Option<Duration> {
+    pub(crate) fn may_sleep(&self) -> Option<Duration> {
         // Room is made by frames, which end the sleep. What makes it otherwise is looked for now and then.
         const RETRY: Duration = Duration::from_millis(10);
         let now = self.sender.time();
         let is_waiting = self.peers.borrow().queued > 0 || !self.outbox.is_empty();
         let retry = is_waiting.then_some(RETRY);
-        let due = [self.calls.borrow().next_due(), self.tasks.next_due()].into_iter().flatten().min();
-        due.map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
+        self.next_due().map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
     }
 
     /// The endpoint is dropped, so no turn comes any more: end all calls, and drop the tasks, which may have the runtime.

@@ -40,10 +40,12 @@ pub(crate) enum Status {
     Busy,
     /// It ran, and its result is longer than this side accepts.
     TooLong,
+    /// The server does not let this caller call it.
+    Forbidden,
 }
 
 impl Status {
-    const ALL: [Status; 11] = [
+    const ALL: [Status; 12] = [
         Status::Value,
         Status::Error,
         Status::Running,
@@ -55,7 +57,13 @@ impl Status {
         Status::ShuttingDown,
         Status::Busy,
         Status::TooLong,
+        Status::Forbidden,
     ];
+
+    /// Whether the method has run to its end.
+    pub(crate) fn has_run(self) -> bool {
+        matches!(self, Status::Value | Status::Error | Status::Panicked | Status::TooLong)
+    }
 
     /// `None` for a number of another version.
     #[inline]

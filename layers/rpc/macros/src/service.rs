@@ -14,6 +14,7 @@ struct Method {
     name: Ident,
     docs: Vec<Attribute>,
     runs: Runs,
+    is_idempotent: bool,
     /// Whether it gets the context first.
     has_context: bool,
     arguments: Vec<(Ident, Type)>,
@@ -63,6 +64,7 @@ impl Method {
     /// Reads a method, and leaves what the trait keeps of it.
     fn of(function: &mut TraitItemFn) -> Result<Method> {
         let is_blocking = take_attribute(&mut function.attrs, "blocking")?;
+        let is_idempotent = take_attribute(&mut function.attrs, "idempotent")?;
         let signature = &mut function.sig;
         let is_async = signature.asyncness.take().is_some();
         let runs = match (is_async, is_blocking) {
@@ -82,6 +84,10 @@ impl Method {
         }
         let Inputs { has_context, arguments, streams } = inputs(signature)?;
         check_streams(signature, &streams, runs)?;
+        if is_idempotent && !streams.is_empty() {
+            let why = "a call with a stream is not sent again, because its items are gone: leave `#[idempotent]` out";
+            return Err(Error::new(signature.span(), why));
+        }
         if has_context && runs == Runs::Blocking {
             let why = "a blocking method runs on another thread, and the context stays on the node's";
             return Err(Error::new(signature.span(), why));
@@ -109,7 +115,7 @@ impl Method {
         }
         let docs = function.attrs.iter().filter(|each| each.path().is_ident("doc")).cloned().collect();
         let all = signature.inputs.iter().filter_map(named).collect();
-        Ok(Method { name, docs, runs, has_context, all, arguments, streams, value, error, borrows })
+        Ok(Method { name, docs, runs, is_idempotent, has_context, all, arguments, streams, value, error, borrows })
     }
 
     fn names(&self) -> impl Iterator<Item = &Ident> {
@@ -302,6 +308,7 @@ fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
             Runs::Async => quote!(Async),
             Runs::Blocking => quote!(Blocking),
         };
+        let is_idempotent = method.is_idempotent;
         quote!(::am_rpc::MethodInfo {
             id: ::am_rpc::MethodId::new(#service, #name, &[
                 <(#(#arguments,)*) as ::am_rpc::Schema>::SCHEMA,
@@ -311,6 +318,7 @@ fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
             ]),
             name: #name,
             runs: ::am_rpc::Runs::#runs,
+            is_idempotent: #is_idempotent,
         })
     });
     quote!(&::am_rpc::ServiceInfo { name: #service, methods: &[#(#all),*] })
@@ -516,6 +524,7 @@ mod tests {
             ("trait S { async fn f(&self) -> &str; }", "the result outlives the call's arguments"),
             ("trait S { #[blocking] async fn f(&self); }", "a blocking method has a thread"),
             ("trait S { #[blocking] fn f(&self, of: &Context); }", "a blocking method runs on another"),
+            ("trait S { #[idempotent] async fn f(&self, to: StreamWriter<u8>); }", "a call with a stream is not sent"),
             ("trait S { fn new(&self); }", "the client has a function of this name"),
             ("trait S { fn f(&self, to: StreamWriter<u8>); }", "a method with a stream waits"),
             ("trait S { async fn f(&self, a: StreamReader<u8>, b: StreamReader<u8>); }", "a method has at most one"),

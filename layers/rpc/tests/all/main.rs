@@ -3,6 +3,7 @@
 
 mod any_bytes;
 mod bad_wire;
+mod beside;
 mod checks;
 mod common;
 mod derive;
@@ -12,7 +13,8 @@ mod layouts;
 mod no_allocation;
 mod outcomes;
 mod remote;
+mod retries;
 mod round_trips;
-#[cfg(feature = "serde")]
 mod serde_types;
+mod spans;
 mod streams;
