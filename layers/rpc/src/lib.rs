@@ -76,6 +76,8 @@
 //! | `async fn wait(&self, key: &str) -> V` | is polled once where the call arrives. If it is not ready, it becomes a task of the node, or of [the program's executor](Rpc::set_executor) |
 //! | `#[blocking] fn load(&self, name: &str) -> V` | on a thread of a pool |
 //!
+//! `#[idempotent]` says that running a method twice is as running it once: see [retries](#retries).
+//!
 //! Arguments may borrow from the frame, and do not outlive the method:
 //!
 //! ```compile_fail,E0521
@@ -105,12 +107,19 @@
 //! # Calls
 //!
 //! A method of a client begins a call, and returns its future. The thread of the node can [`block_on`](Rpc::block_on) it; tasks
-//! ([`spawn`](Rpc::spawn)) can await it; many calls may be under way. A call for which the peer has no room waits in a queue of this side. Each
-//! has one outcome: a value, or a [`CallError`], which [says whether the method may have run](CallError::may_have_run).
+//! ([`spawn`](Rpc::spawn)) can await it; [`Call::on_outcome`] runs a function with its outcome; many calls may be under way. A call for which the
+//! peer has no room waits in a queue of this side, and [`Peer::ready`] waits for its end. Each call has one outcome: a value, or a [`CallError`],
+//! which [says whether the method may have run](CallError::may_have_run).
 //!
 //! Each call has a deadline: [`Peer::within`], ten seconds without it. The time that is left travels with the call. A server does not begin a
 //! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has. Dropping a call's future cancels the
 //! call: an `async` method [sees it](Context::cancelled) and decides, so nothing is cut off in the middle.
+//!
+//! # Retries
+//!
+//! No call is sent twice, unless its method is marked `#[idempotent]` and its peer is [`retrying`](Peer::retrying). Then one that found the server
+//! gone, shutting down or busy is sent again after a pause, while there is time. A budget bounds how many. If one attempt may have run, the
+//! outcome does not say that the call did not run.
 //!
 //! # Streams
 //!
@@ -124,11 +133,21 @@
 //! A method's number is that of its name and of the layout of its types. A client of another version of the trait can call the methods that
 //! have not changed; of the others it learns which they are: [`CallError::Mismatch`], [`CallError::UnknownMethod`].
 //!
+//! # Who may call, and what is known
+//!
+//! | | |
+//! | --- | --- |
+//! | only callers that know a tag, or that a function allows by their name | [`Rpc::open_as`], [`Rpc::serve_to`] |
+//! | which services an endpoint has, with which signatures, and whether they can be called | [`Reflection`], which each endpoint serves; [`Rpc::set_health`] |
+//! | how often each method ran and failed, and how long it took | [`Rpc::statistics`], and from elsewhere [`Reflection`] |
+//! | let running calls end, and begin no more | [`Rpc::shut_down`] |
+//! | spans `call` and `serve` of `tracing` | the feature `tracing` |
+//! | methods as services of `tower` | the feature `tower`: `MethodService` |
+//! | types that implement `serde`'s traits | the feature `serde`: `codec::Serde` |
+//!
 //! # Threads
 //!
 //! An [`Rpc`] and its peers stay on their node's thread. Other threads call by [`Remote::run`]: what they give it runs there, as a task.
-//!
-//! What there is not yet: retries.
 //!
 //! Read first: this page, `examples/kv.rs`, [`Rpc`], [`CallError`]; then `dispatch.rs`, `incoming.rs` and `runtime.rs`.
 #![forbid(unsafe_code)]
@@ -162,6 +181,7 @@ mod statistics;
 mod status;
 mod stream;
 mod tasks;
+mod times;
 #[cfg(feature = "tower")]
 mod tower;
 

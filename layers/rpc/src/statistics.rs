@@ -1,13 +1,12 @@
 //! What the methods of this side have done.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Duration;
-
-use hdrhistogram::Histogram;
 
 use crate::codec::Wire;
 use crate::method::{MethodInfo, ServiceInfo};
 use crate::status::Status;
+use crate::times::Times;
 
 /// What a method has done since its service is served.
 #[derive(Clone, Debug, PartialEq, Eq, Wire)]
@@ -30,7 +29,7 @@ pub struct MethodStatistics {
     pub latency: Latency,
 }
 
-/// The distribution of times, each within one per cent.
+/// The distribution of times, each within three per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct Latency {
     /// The median.
@@ -53,12 +52,8 @@ pub(crate) struct Tally {
     panicked: Cell<u64>,
     refused: Cell<u64>,
     running: Cell<u64>,
-    /// In nanoseconds.
-    times: RefCell<Histogram<u32>>,
+    times: Times,
 }
-
-/// Times beyond this count as this long.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 fn count(what: &Cell<u64>) {
     what.set(what.get() + 1);
@@ -66,9 +61,8 @@ fn count(what: &Cell<u64>) {
 
 impl Tally {
     pub(crate) fn new(service: &'static ServiceInfo, method: &'static MethodInfo) -> Tally {
-        let times = Histogram::new_with_max(LONGEST.as_nanos() as u64, 2).expect("the bounds are right");
         let [errors, panicked, refused, running] = Default::default();
-        Tally { service, method, errors, panicked, refused, running, times: RefCell::new(times) }
+        Tally { service, method, errors, panicked, refused, running, times: Times::default() }
     }
 
     /// A call has ended with this status, after so long.
@@ -80,7 +74,7 @@ impl Tally {
             _ if status.has_run() => {}
             _ => return count(&self.refused),
         }
-        self.times.borrow_mut().saturating_record(took.as_nanos() as u64);
+        self.times.add(took);
     }
 
     pub(crate) fn begins_task(&self) {
@@ -92,9 +86,8 @@ impl Tally {
     }
 
     pub(crate) fn read(&self) -> MethodStatistics {
-        let times = self.times.borrow();
-        let at = |quantile| Duration::from_nanos(times.value_at_quantile(quantile));
-        let (p50, p90, p99, p999) = (at(0.5), at(0.9), at(0.99), at(0.999));
+        let times = &self.times;
+        let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| times.quantile(share));
         MethodStatistics {
             service: self.service.name.into(),
             method: self.method.name.into(),
@@ -103,7 +96,7 @@ impl Tally {
             panicked: self.panicked.get(),
             refused: self.refused.get(),
             running: self.running.get(),
-            latency: Latency { p50, p90, p99, p999, max: Duration::from_nanos(times.max()) },
+            latency: Latency { p50, p90, p99, p999, max: times.max() },
         }
     }
 }
