@@ -63,6 +63,7 @@ impl Ending {
             Ending::Answer(Status::Panicked, _) => CallError::Panicked,
             Ending::Answer(Status::Busy, _) => CallError::Busy,
             Ending::Answer(Status::Forbidden, _) => CallError::Forbidden,
+            Ending::Answer(Status::Unwritten, _) => CallError::UnencodableResult,
             Ending::Answer(Status::TooLong, _) => CallError::ResultTooLong,
             Ending::Answer(Status::ShuttingDown, _) => CallError::ShuttingDown,
             // The others are no ends, or the caller reads their bytes.

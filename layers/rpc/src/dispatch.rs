@@ -9,7 +9,7 @@ use std::time::Duration;
 use am_api::{Connection, Endpoint, EndpointName, Request, Token};
 
 use crate::error::ServeError;
-use crate::incoming::{Incoming, Times};
+use crate::incoming::{Incoming, Timing};
 use crate::method::{MethodId, MethodInfo};
 use crate::runtime::Runtime;
 use crate::service::Service;
@@ -113,10 +113,10 @@ impl Dispatch {
         } else if !self.is_allowed(&route, message.from()) {
             Status::Forbidden
         } else {
-            let times = Times { begun: now, due };
+            let timing = Timing { begun: now, due };
             return route
                 .service
-                .handle(route.index, Incoming::new(&self.runtime, &route.tally, message, token, times));
+                .handle(route.index, Incoming::new(&self.runtime, &route.tally, message, token, timing));
         };
         route.tally.ended(status, Duration::ZERO);
         self.refuse(token, status);

@@ -52,6 +52,9 @@ pub enum CallError<E> {
     /// A codec that was written by hand, or arguments that are nested too deeply: they could not be written. It did not run.
     #[error("the arguments could not be written: {0}")]
     Unencodable(EncodeError),
+    /// The method ran, and its result could not be written, for the same reasons.
+    #[error("its result could not be written: its codec was written by hand, or the value has too many levels")]
+    UnencodableResult,
     /// The server was not reached, or left before it handled the call. It did not run.
     #[error("it did not run: {0}")]
     Dead(ReturnReason),
@@ -109,6 +112,7 @@ impl<E> CallError<E> {
             | CallError::Deadline
             | CallError::Panicked
             | CallError::ResultTooLong
+            | CallError::UnencodableResult
             | CallError::MalformedResult(_)
             | CallError::Unknown(_) => true,
             CallError::UnknownMethod(_)
@@ -140,6 +144,7 @@ impl<E> CallError<E> {
             CallError::Busy => CallError::Busy,
             CallError::Forbidden => CallError::Forbidden,
             CallError::ResultTooLong => CallError::ResultTooLong,
+            CallError::UnencodableResult => CallError::UnencodableResult,
             CallError::Refused(why) => CallError::Refused(why),
             CallError::Unencodable(error) => CallError::Unencodable(error),
             CallError::Dead(reason) => CallError::Dead(reason),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use am_api::{CallId, Connection, Message, Token};
 
 use crate::bytes::Bytes;
-use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes, write_into};
+use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes, sure, writing};
 use crate::context::Context;
 use crate::control::Cancelled;
 use crate::outbox::Parcel;
@@ -30,18 +30,20 @@ pub struct Incoming<'a> {
     tally: &'a Rc<Tally>,
     message: Message<'a, ()>,
     token: Token,
-    times: Times,
+    timing: Timing,
 }
 
 /// When a call has begun, and until when it has to be answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Times {
+pub(crate) struct Timing {
     pub(crate) begun: Duration,
     pub(crate) due: Duration,
 }
 
 /// What a method returned: `Result<V, E>`, or [`Returned`] for a method without an error.
 pub trait MethodResult {
+    /// Whether value and error are [sure](Encode::IS_SURE).
+    const IS_SURE: bool;
     /// Whether it is a value.
     fn is_value(&self) -> bool;
     /// The bytes of the value or of the error.
@@ -55,6 +57,8 @@ pub trait MethodResult {
 pub struct Returned<V>(pub V);
 
 impl<V: Encode> MethodResult for Returned<V> {
+    const IS_SURE: bool = V::IS_SURE;
+
     #[inline]
     fn is_value(&self) -> bool {
         true
@@ -72,6 +76,8 @@ impl<V: Encode> MethodResult for Returned<V> {
 }
 
 impl<V: Encode, E: Encode> MethodResult for Result<V, E> {
+    const IS_SURE: bool = V::IS_SURE && E::IS_SURE;
+
     #[inline]
     fn is_value(&self) -> bool {
         self.is_ok()
@@ -94,9 +100,21 @@ impl<V: Encode, E: Encode> MethodResult for Result<V, E> {
     }
 }
 
-/// Write a result into its place. Returns how many bytes count: none of one that its codec could not write.
-fn write(result: &impl MethodResult, place: &mut [u8]) -> usize {
-    if write_into(place, |to| result.encode(to)).is_ok() { place.len() } else { 0 }
+/// The bytes of a result.
+struct Body<'a, R>(&'a R);
+
+impl<R: MethodResult> Encode for Body<'_, R> {
+    const IS_SURE: bool = R::IS_SURE;
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    #[inline]
+    fn encode(&self, to: &mut Writer<'_>) {
+        self.0.encode(to);
+    }
 }
 
 /// The arguments of a call, after its message was handled.
@@ -120,9 +138,9 @@ impl<'a> Incoming<'a> {
         tally: &'a Rc<Tally>,
         message: Message<'a, ()>,
         token: Token,
-        times: Times,
+        timing: Timing,
     ) -> Incoming<'a> {
-        Incoming { runtime, tally, message, token, times }
+        Incoming { runtime, tally, message, token, timing }
     }
 
     /// The arguments, borrowed from the frame.
@@ -148,7 +166,7 @@ impl<'a> Incoming<'a> {
     /// Run a method to completion.
     #[inline]
     pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
-        let Incoming { runtime, message, times: Times { due, .. }, .. } = &self;
+        let Incoming { runtime, message, timing: Timing { due, .. }, .. } = &self;
         let context = Context::new(runtime, message.from(), *due, None);
         runtime.due.set(Some(*due));
         let span = self.span();
@@ -171,11 +189,11 @@ impl<'a> Incoming<'a> {
         }
         let runtime = self.runtime;
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, self.message.from(), self.times.due, Some(place.control.clone()));
+        let context = Context::new(runtime, self.message.from(), self.timing.due, Some(place.control.clone()));
         place.put(make(self.keep_arguments(), context));
         let span = self.span();
         // A task is polled again by its executor, so this poll need not wake it.
-        match poll_guarded((runtime, &span), &mut place, self.times.due, &mut PollContext::from_waker(Waker::noop())) {
+        match poll_guarded((runtime, &span), &mut place, self.timing.due, &mut PollContext::from_waker(Waker::noop())) {
             Poll::Ready(result) => {
                 match &result {
                     Ok(Ok(result)) => self.answer(result),
@@ -199,7 +217,7 @@ impl<'a> Incoming<'a> {
         }
         let (runtime, from, id) = (self.runtime, self.message.from(), self.token.call_id());
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, from, self.times.due, Some(place.control.clone()));
+        let context = Context::new(runtime, from, self.timing.due, Some(place.control.clone()));
         let streams = CallStreams { streams: Streams::new(), posts: runtime.clone() };
         runtime.streams.add(&**runtime, (from, id, false), &streams.streams);
         place.put(make(self.keep_arguments(), context, &streams));
@@ -231,34 +249,44 @@ impl<'a> Incoming<'a> {
         F: Future<Output = Result<R, DecodeError>> + 'static,
         R: MethodResult + 'static,
     {
-        let Incoming { runtime, tally, message, token, times } = self;
+        let Incoming { runtime, tally, message, token, timing } = self;
         let key = (message.from(), token.call_id());
-        runtime.begin_task(key, place.control.clone(), times.due);
+        runtime.begin_task(key, place.control.clone(), timing.due);
         tally.begins_task();
         if token.answer(&[Status::Running as u64], b"").is_err() {
             place.control.cancel(Cancelled::Disconnected);
         }
         let (runtime, tally) = (runtime.clone(), tally.clone());
-        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, times }));
+        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, timing }));
     }
 
-    /// Answer with this result, written into the frame that leaves.
+    /// Answer with this result.
     #[inline]
     fn answer(self, result: &impl MethodResult) {
-        let bytes = result.size();
+        let status = if result.is_value() { Status::Value } else { Status::Error };
+        match sure(&Body(result)) {
+            Ok(None) => self.answer_with(status, &Body(result)),
+            Ok(Some(encoded)) => self.answer_with(status, &encoded),
+            Err(_) => self.end(Status::Unwritten),
+        }
+    }
+
+    /// Answer with these bytes, written into the frame that leaves.
+    #[inline]
+    fn answer_with(self, status: Status, body: &impl Encode) {
+        let bytes = body.size();
         if bytes > ALWAYS_ACCEPTED && bytes > self.token.max_payload() {
             return self.end(Status::TooLong);
         }
-        let status = if result.is_value() { Status::Value } else { Status::Error };
         // A caller that is gone needs no answer.
-        _ = self.token.answer_with(&[status as u64], bytes, |place| write(result, place));
-        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.times.begun));
+        _ = self.token.answer_with(&[status as u64], bytes, writing(body));
+        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.timing.begun));
     }
 
     #[cold]
     fn end(self, status: Status) {
         _ = self.token.answer(&[status as u64], b"");
-        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.times.begun));
+        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.timing.begun));
     }
 }
 
@@ -286,7 +314,7 @@ struct CallTask<F> {
     span: Span,
     place: Box<Place<F>>,
     key: (Connection, CallId),
-    times: Times,
+    timing: Timing,
 }
 
 impl<F, R> Future for CallTask<F>
@@ -297,41 +325,55 @@ where
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<()> {
-        let CallTask { runtime, tally, span, place, key, times } = self.get_mut();
-        let Poll::Ready(result) = poll_guarded((runtime, span), place, times.due, context) else {
+        let task = self.get_mut();
+        let (runtime, due) = (&task.runtime, task.timing.due);
+        let Poll::Ready(result) = poll_guarded((runtime, &task.span), &mut task.place, due, context) else {
             return Poll::Pending;
         };
-        let to = key.0;
-        let (status, payload) = match &result {
+        task.leave();
+        let status = match &result {
             Ok(Ok(result)) => {
-                let bytes = result.size();
-                if bytes > runtime.sender.max_payload(to).unwrap_or(0).max(ALWAYS_ACCEPTED) {
-                    (Status::TooLong, vec![])
-                } else {
-                    let mut payload = vec![0; bytes];
-                    let length = write(result, &mut payload);
-                    payload.truncate(length);
-                    (if result.is_value() { Status::Value } else { Status::Error }, payload)
+                let status = if result.is_value() { Status::Value } else { Status::Error };
+                match sure(&Body(result)) {
+                    Ok(None) => task.send(status, &Body(result)),
+                    Ok(Some(encoded)) => task.send(status, &encoded),
+                    Err(_) => task.send(Status::Unwritten, &()),
                 }
             }
-            Ok(Err(_)) => (Status::Malformed, vec![]),
-            Err(Panicked) => (Status::Panicked, vec![]),
+            Ok(Err(_)) => task.send(Status::Malformed, &()),
+            Err(Panicked) => task.send(Status::Panicked, &()),
         };
-        tally.ended(status, runtime.sender.time().saturating_sub(times.begun));
-        runtime.tasks.remove(*key);
-        runtime.streams.end((key.0, key.1, false));
-        if place.control.cancelled().is_none() {
-            let words = [key.1.0, status as u64];
-            runtime.post(to, Parcel { handler: RESULT, words, payload });
-        }
+        task.tally.ended(status, task.runtime.sender.time().saturating_sub(task.timing.begun));
         Poll::Ready(())
+    }
+}
+
+impl<F> CallTask<F> {
+    /// The call runs no more.
+    fn leave(&self) {
+        let (from, id) = self.key;
+        self.runtime.tasks.remove(self.key);
+        self.runtime.streams.end((from, id, false));
+    }
+
+    /// Send the result, unless nobody waits for it. Returns how it went.
+    fn send(&self, status: Status, body: &impl Encode) -> Status {
+        let (to, id) = self.key;
+        let (bytes, most) = (body.size(), self.runtime.sender.max_payload(to).unwrap_or(0));
+        if bytes > most.max(ALWAYS_ACCEPTED) {
+            return self.send(Status::TooLong, &());
+        }
+        if self.place.control.cancelled().is_none() {
+            let words = [id.0, status as u64];
+            self.runtime.post(to, &Parcel { handler: RESULT, words, bytes, write: &writing(body) });
+        }
+        status
     }
 }
 
 impl<F> Drop for CallTask<F> {
     fn drop(&mut self) {
         self.tally.ends_task();
-        self.runtime.tasks.remove(self.key);
-        self.runtime.streams.end((self.key.0, self.key.1, false));
+        self.leave();
     }
 }

@@ -6,22 +6,43 @@ use std::collections::{HashMap, VecDeque};
 use am_api::{Connection, HandlerId, RequestError, Sender};
 
 /// A message that has to be sent.
-pub(crate) struct Parcel {
+pub(crate) struct Parcel<'a> {
     pub(crate) handler: HandlerId,
     pub(crate) words: [u64; 2],
-    pub(crate) payload: Vec<u8>,
+    /// Of the payload.
+    pub(crate) bytes: usize,
+    /// Writes the payload, and says how many bytes count.
+    pub(crate) write: &'a dyn Fn(&mut [u8]) -> usize,
+}
+
+impl Parcel<'static> {
+    /// One without a payload.
+    pub(crate) fn of_words(handler: HandlerId, words: [u64; 2]) -> Parcel<'static> {
+        Parcel { handler, words, bytes: 0, write: &|_| 0 }
+    }
+}
+
+/// A message that waits.
+struct Waiting {
+    handler: HandlerId,
+    words: [u64; 2],
+    payload: Vec<u8>,
 }
 
 /// The messages that wait, by connection and in order. Each belongs to a task or a call, which are bounded.
 #[derive(Default)]
-pub(crate) struct Outbox(RefCell<HashMap<Connection, VecDeque<Parcel>>>);
+pub(crate) struct Outbox(RefCell<HashMap<Connection, VecDeque<Waiting>>>);
 
 impl Outbox {
     /// Send it now, or once the peer has room. A peer that is gone needs it no more.
-    pub(crate) fn send(&self, sender: &Sender, to: Connection, parcel: Parcel) {
+    pub(crate) fn send(&self, sender: &Sender, to: Connection, parcel: &Parcel<'_>) {
+        let Parcel { handler, words, bytes, write } = *parcel;
         let mut waiting = self.0.borrow_mut();
-        if waiting.contains_key(&to) || is_temporary(try_send(sender, to, &parcel)) {
-            waiting.entry(to).or_default().push_back(parcel);
+        if waiting.contains_key(&to) || is_temporary(sender.try_request_with(to, handler, &words, bytes, write)) {
+            let mut payload = vec![0; bytes];
+            let length = write(&mut payload);
+            payload.truncate(length);
+            waiting.entry(to).or_default().push_back(Waiting { handler, words, payload });
         }
     }
 
@@ -33,18 +54,14 @@ impl Outbox {
     /// Send what the peers have room for now.
     pub(crate) fn flush(&self, sender: &Sender) {
         self.0.borrow_mut().retain(|&to, queue| {
-            while let Some(parcel) = queue.front()
-                && !is_temporary(try_send(sender, to, parcel))
+            while let Some(Waiting { handler, words, payload }) = queue.front()
+                && !is_temporary(sender.try_request(to, *handler, words, payload))
             {
                 queue.pop_front();
             }
             !queue.is_empty()
         });
     }
-}
-
-fn try_send(sender: &Sender, to: Connection, parcel: &Parcel) -> Result<(), RequestError> {
-    sender.try_request(to, parcel.handler, &parcel.words, &parcel.payload)
 }
 
 fn is_temporary(sent: Result<(), RequestError>) -> bool {

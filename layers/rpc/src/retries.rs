@@ -7,7 +7,7 @@ use std::time::Duration;
 use am_api::ReturnReason;
 
 use crate::calls::{Called, Ending};
-use crate::codec::{Encode, Writer};
+use crate::codec::Encoded;
 use crate::error::CallError;
 use crate::peers::PeerKey;
 use crate::status::Status;
@@ -73,19 +73,6 @@ pub(crate) struct Again {
     pause: Duration,
     /// Why an earlier attempt may have run.
     unknown: Option<ReturnReason>,
-}
-
-/// Arguments that were encoded before.
-pub(crate) struct Encoded(pub(crate) Vec<u8>);
-
-impl Encode for Encoded {
-    fn size(&self) -> usize {
-        self.0.len()
-    }
-
-    fn encode(&self, to: &mut Writer<'_>) {
-        to.bytes(&self.0);
-    }
 }
 
 impl Again {

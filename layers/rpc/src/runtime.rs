@@ -14,7 +14,7 @@ use am_api::{
 
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
-use crate::codec::{Encode, to_vec, write_into};
+use crate::codec::{Encode, sure, to_vec, writing};
 use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
@@ -152,6 +152,9 @@ impl Runtime {
         if self.is_closed.get() {
             return Err(CLOSED);
         }
+        if let Some(encoded) = sure(arguments).map_err(CallError::Unencodable)? {
+            return self.call(peer, called, &encoded, (within, streams));
+        }
         let within = self.at_most(within);
         let mut calls = self.calls.borrow_mut();
         if calls.len() >= MAX_CALLS {
@@ -161,20 +164,8 @@ impl Runtime {
         let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
         if let Some(to) = state.link.connection().filter(|_| state.queue.is_empty()) {
             let words = [called.method.id.to_word(), within.as_nanos() as u64];
-            let failed = Cell::new(None);
-            // The server gets none of the arguments if one of them cannot be written, and does not run the method.
-            let write = |place: &mut [u8]| match write_into(place, |to| arguments.encode(to)) {
-                Ok(()) => place.len(),
-                Err(error) => {
-                    failed.set(Some(error));
-                    0
-                }
-            };
-            match self.sender.try_call_with(to, CALL, &words, arguments.size(), write, within) {
+            match self.sender.try_call_with(to, CALL, &words, arguments.size(), writing(arguments), within) {
                 Ok(id) => {
-                    if let Some(error) = failed.take() {
-                        return Err(CallError::Unencodable(error));
-                    }
                     streams.iter().for_each(|streams| self.streams.add(self, (to, id, true), streams));
                     let key = calls.add(called, Phase::Sent(to, id), streams);
                     calls.sent(key, id);
@@ -311,7 +302,7 @@ impl Runtime {
     }
 
     fn cancel(&self, to: Connection, id: CallId) {
-        self.post(to, Parcel { handler: CANCEL, words: [id.0, 0], payload: vec![] });
+        self.post(to, &Parcel::of_words(CANCEL, [id.0, 0]));
     }
 
     /// A call of a peer runs as a task.
@@ -500,8 +491,12 @@ fn not_connected(error: &am_api::ConnectError) -> CallError<Infallible> {
 
 impl Posts for Runtime {
     /// Send a message of the layer's own.
-    fn post(&self, to: Connection, parcel: Parcel) {
+    fn post(&self, to: Connection, parcel: &Parcel<'_>) {
         self.outbox.send(&self.sender, to, parcel);
         self.agenda.add();
+    }
+
+    fn max_payload(&self, to: Connection) -> Option<usize> {
+        self.sender.max_payload(to)
     }
 }

@@ -42,10 +42,12 @@ pub(crate) enum Status {
     TooLong,
     /// The server does not let this caller call it.
     Forbidden,
+    /// It ran, and its result could not be written.
+    Unwritten,
 }
 
 impl Status {
-    const ALL: [Status; 12] = [
+    const ALL: [Status; 13] = [
         Status::Value,
         Status::Error,
         Status::Running,
@@ -58,11 +60,12 @@ impl Status {
         Status::Busy,
         Status::TooLong,
         Status::Forbidden,
+        Status::Unwritten,
     ];
 
     /// Whether the method has run to its end.
     pub(crate) fn has_run(self) -> bool {
-        matches!(self, Status::Value | Status::Error | Status::Panicked | Status::TooLong)
+        matches!(self, Status::Value | Status::Error | Status::Panicked | Status::TooLong | Status::Unwritten)
     }
 
     /// `None` for a number of another version.

@@ -24,7 +24,7 @@ use am_api::{CallId, Connection, Message};
 use futures_util::stream::Stream;
 
 use crate::bytes::Bytes;
-use crate::codec::{Decode, DecodeError, Encode, EncodeError, from_bytes, to_vec};
+use crate::codec::{Decode, DecodeError, Encode, EncodeError, from_bytes, sure, writing};
 use crate::outbox::Parcel;
 use crate::status::{FLOW, ITEM};
 
@@ -93,7 +93,9 @@ impl Streams {
 
 /// How streams send: what they need of the runtime.
 pub(crate) trait Posts {
-    fn post(&self, to: Connection, parcel: Parcel);
+    fn post(&self, to: Connection, parcel: &Parcel<'_>);
+    /// The longest payload that this connection takes. `None` if it has ended.
+    fn max_payload(&self, to: Connection) -> Option<usize>;
 }
 
 /// The streams of all calls that were sent, or that run.
@@ -187,7 +189,7 @@ impl CallStreams {
 fn tell(posts: &dyn Posts, streams: &Streams, what: Flow, count: usize) {
     if let Some((to, id, is_own)) = streams.key.get() {
         let word = ((count as u64) << 2 | what as u64) << 1 | u64::from(is_own);
-        posts.post(to, Parcel { handler: FLOW, words: [id.0, word], payload: vec![] });
+        posts.post(to, &Parcel::of_words(FLOW, [id.0, word]));
     }
 }
 
@@ -197,7 +199,15 @@ pub enum StreamError {
     /// The reader was dropped, or the call is over.
     #[error("nobody reads: the reader was dropped, or the call is over")]
     Closed,
-    /// A codec that was written by hand, or an item that is nested too deeply.
+    /// An item of more bytes than the reader accepts (`Builder::max_message`). The stream goes on.
+    #[error("an item of {bytes} bytes, and the reader accepts {most}: send it in pieces")]
+    TooLong {
+        /// Bytes of the item.
+        bytes: usize,
+        /// The most bytes.
+        most: usize,
+    },
+    /// A codec that was written by hand, or an item that is nested too deeply. The stream goes on.
     #[error("the item could not be written: {0}")]
     Unencodable(EncodeError),
 }
@@ -218,9 +228,8 @@ impl<T: Encode> StreamWriter<T> {
     /// # Errors
     /// See [`StreamError`].
     pub async fn send(&mut self, item: &T) -> Result<(), StreamError> {
-        let payload = to_vec(item).map_err(StreamError::Unencodable)?;
         let streams = &self.streams;
-        let (to, id, is_own) = poll_fn(|context| {
+        let key = poll_fn(|context| {
             if streams.is_stopped.get() {
                 return Poll::Ready(Err(StreamError::Closed));
             }
@@ -233,8 +242,20 @@ impl<T: Encode> StreamWriter<T> {
             }
         })
         .await?;
-        streams.credit.set(streams.credit.get() - 1);
-        self.posts.post(to, Parcel { handler: ITEM, words: [id.0, u64::from(is_own)], payload });
+        match sure(item).map_err(StreamError::Unencodable)? {
+            None => self.post(key, item),
+            Some(encoded) => self.post(key, &encoded),
+        }
+    }
+
+    fn post(&self, (to, id, is_own): StreamKey, item: &impl Encode) -> Result<(), StreamError> {
+        let bytes = item.size();
+        if let Some(most) = self.posts.max_payload(to).filter(|most| bytes > *most) {
+            return Err(StreamError::TooLong { bytes, most });
+        }
+        self.streams.credit.set(self.streams.credit.get() - 1);
+        let words = [id.0, u64::from(is_own)];
+        self.posts.post(to, &Parcel { handler: ITEM, words, bytes, write: &writing(item) });
         Ok(())
     }
 }

@@ -26,10 +26,19 @@ fn encode(shape: &Shape) -> TokenStream {
         let writes = fields.iter().map(|(field, value)| call(field, "Encode", "encode", &[value, &quote!(to)]));
         quote!({ #tag #(#writes;)* })
     });
+    let fields: Vec<&Field> = shape.variants.iter().flat_map(|variant| &variant.fields).collect();
+    let is_sure = if fields.iter().any(|field| field.is_recursive || contains_itself(field, name)) {
+        quote!(false)
+    } else {
+        let types = fields.iter().map(|field| &field.ty);
+        quote!(true #(&& <#types as ::am_rpc::codec::Encode>::IS_SURE)*)
+    };
     quote! {
         #[automatically_derived]
         #[allow(unused_variables)]
         impl #params ::am_rpc::codec::Encode for #name #arguments #clause {
+            const IS_SURE: bool = #is_sure;
+
             #[inline]
             fn size(&self) -> usize {
                 #size
@@ -41,6 +50,13 @@ fn encode(shape: &Shape) -> TokenStream {
             }
         }
     }
+}
+
+/// Whether the shape of this name is a part of the field's type.
+fn contains_itself(field: &Field, shape: &Ident) -> bool {
+    let mut without = field.ty.clone();
+    WithoutItself(shape).visit_type_mut(&mut without);
+    without.to_token_stream().to_string() != field.ty.to_token_stream().to_string()
 }
 
 /// A call of a trait's function for a field. The compiler reports at the field's type that it does not implement the trait.

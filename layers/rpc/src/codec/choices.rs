@@ -11,6 +11,8 @@ impl<T: Schema> Schema for Option<T> {
 }
 
 impl<T: Encode> Encode for Option<T> {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         1 + self.as_ref().map_or(0, T::size)
@@ -43,6 +45,8 @@ impl<T: Schema, E: Schema> Schema for Result<T, E> {
 }
 
 impl<T: Encode, E: Encode> Encode for Result<T, E> {
+    const IS_SURE: bool = T::IS_SURE && E::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         1 + self.as_ref().map_or_else(E::size, T::size)

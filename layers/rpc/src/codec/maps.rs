@@ -17,6 +17,8 @@ macro_rules! maps {
         }
 
         impl<K: Encode, V: Encode $(, $hasher)?> Encode for $map<K, V $(, $hasher)?> {
+            const IS_SURE: bool = K::IS_SURE && V::IS_SURE;
+
             #[inline]
             fn size(&self) -> usize {
                 4 + self.iter().map(|(key, value)| key.size() + value.size()).sum::<usize>()
@@ -68,6 +70,8 @@ macro_rules! sets {
         }
 
         impl<T: Encode $(, $hasher)?> Encode for $set<T $(, $hasher)?> {
+            const IS_SURE: bool = T::IS_SURE;
+
             #[inline]
             fn size(&self) -> usize {
                 4 + self.iter().map(T::size).sum::<usize>()

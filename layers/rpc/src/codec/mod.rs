@@ -85,6 +85,7 @@
 //! Read first: `traits.rs`, then `writer.rs` and `reader.rs`, which check everything; then a file of types, such as `sequences.rs`.
 
 mod choices;
+mod encoded;
 mod error;
 mod layout;
 mod maps;
@@ -100,6 +101,7 @@ mod tuples;
 mod writer;
 
 pub use am_rpc_macros::Wire;
+pub(crate) use encoded::{Encoded, sure, writing};
 pub use error::{DecodeError, EncodeError};
 pub use layout::Layout;
 pub use plain::Plain;
@@ -108,7 +110,6 @@ pub use reader::Reader;
 pub use serde::Serde;
 pub use traits::{Decode, Encode, Schema, from_bytes, to_vec};
 pub use writer::Writer;
-pub(crate) use writer::write_into;
 
 /// How many boxes and collections a value may have within each other.
 pub const MAX_DEPTH: usize = 128;

@@ -18,6 +18,8 @@ macro_rules! numbers {
         }
 
         impl Encode for $number {
+            const IS_SURE: bool = true;
+
             #[inline]
             fn size(&self) -> usize {
                 size_of::<Self>()
@@ -79,6 +81,8 @@ impl Schema for bool {
 }
 
 impl Encode for bool {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         1
@@ -108,6 +112,8 @@ impl Schema for char {
 }
 
 impl Encode for char {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         4
@@ -134,6 +140,8 @@ impl Schema for Duration {
 }
 
 impl Encode for Duration {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         12

@@ -65,6 +65,8 @@ impl<T: Schema + Clone> Schema for Plain<'_, T> {
 }
 
 impl<T: IntoBytes + Immutable + Clone> Encode for Plain<'_, T> {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         size_of::<T>()
@@ -93,6 +95,8 @@ impl<T: Schema + Clone> Schema for Plain<'_, [T]> {
 }
 
 impl<T: IntoBytes + Immutable + Clone> Encode for Plain<'_, [T]> {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         4 + size_of_val(&**self)

@@ -14,6 +14,8 @@ impl<T: Schema + ?Sized> Schema for &T {
 }
 
 impl<T: Encode + ?Sized> Encode for &T {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         (**self).size()
@@ -33,6 +35,8 @@ macro_rules! pointers {
         }
 
         impl<T: Encode + ?Sized> Encode for $pointer<T> {
+            const IS_SURE: bool = T::IS_SURE;
+
             #[inline]
             fn size(&self) -> usize {
                 (**self).size()
@@ -80,6 +84,8 @@ impl<T: Schema + ToOwned + ?Sized> Schema for Cow<'_, T> {
 }
 
 impl<T: Encode + ToOwned + ?Sized> Encode for Cow<'_, T> {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         (**self).size()

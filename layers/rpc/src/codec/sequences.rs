@@ -13,6 +13,8 @@ impl Schema for str {
 }
 
 impl Encode for str {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         4 + self.len()
@@ -39,6 +41,8 @@ impl Schema for String {
 }
 
 impl Encode for String {
+    const IS_SURE: bool = true;
+
     #[inline]
     fn size(&self) -> usize {
         self.as_str().size()
@@ -64,6 +68,8 @@ impl<T: Schema> Schema for [T] {
 }
 
 impl<T: Encode> Encode for [T] {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         4 + T::size_of_slice(self)
@@ -91,6 +97,8 @@ impl<T: Schema> Schema for Vec<T> {
 }
 
 impl<T: Encode> Encode for Vec<T> {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         self.as_slice().size()
@@ -117,6 +125,8 @@ impl<T: Schema> Schema for VecDeque<T> {
 }
 
 impl<T: Encode> Encode for VecDeque<T> {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         let (front, back) = self.as_slices();

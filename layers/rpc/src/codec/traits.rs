@@ -13,6 +13,10 @@ use super::writer::{Writer, write_into};
     note = "instead of `usize` and `isize`, which differ between machines: `u64` and `i64`"
 )]
 pub trait Encode {
+    /// Whether `encode` always writes the bytes that `size` says. Not so is a type that contains itself, because a value may have too many levels,
+    /// or one of which you do not know. A value of such a type is written into memory of its own first, and leaves only if it was written.
+    const IS_SURE: bool = false;
+
     /// Exactly the bytes that `encode` writes. The caller asks first, so that the message's length is known before a byte is written.
     fn size(&self) -> usize;
 

@@ -15,6 +15,8 @@ macro_rules! tuples {
             }
 
             impl<$($name: Encode),*> Encode for ($($name,)*) {
+                const IS_SURE: bool = true $(&& $name::IS_SURE)*;
+
                 #[inline]
                 fn size(&self) -> usize {
                     let ($($name,)*) = self;
@@ -61,6 +63,8 @@ impl<T: Schema, const N: usize> Schema for [T; N] {
 }
 
 impl<T: Encode, const N: usize> Encode for [T; N] {
+    const IS_SURE: bool = T::IS_SURE;
+
     #[inline]
     fn size(&self) -> usize {
         T::size_of_slice(self)

@@ -22,7 +22,7 @@ pub struct Writer<'a> {
 /// # Errors
 /// As for [`Writer::finish`].
 #[inline]
-pub(crate) fn write_into(bytes: &mut [u8], write: impl FnOnce(&mut Writer<'_>)) -> Result<(), EncodeError> {
+pub(super) fn write_into(bytes: &mut [u8], write: impl FnOnce(&mut Writer<'_>)) -> Result<(), EncodeError> {
     let mut writer = Writer::new(bytes);
     write(&mut writer);
     writer.finish()

@@ -18,3 +18,4 @@ mod round_trips;
 mod serde_types;
 mod spans;
 mod streams;
+mod unwritten;
