@@ -161,11 +161,16 @@ fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Result<bool> {
     Ok(attributes.len() < before)
 }
 
+/// The name of an argument, apart from the names that the generated code uses beside it: a method may call an argument `context`.
+fn apart(name: &Ident) -> Ident {
+    Ident::new(&name.to_string(), name.span().resolved_at(Span::mixed_site()))
+}
+
 /// The name of an argument that is not the context.
 fn named(input: &FnArg) -> Option<Ident> {
     match input {
         FnArg::Typed(typed) if !is_context(&typed.ty) => match &*typed.pat {
-            Pat::Ident(pattern) => Some(pattern.ident.clone()),
+            Pat::Ident(pattern) => Some(apart(&pattern.ident)),
             _ => None,
         },
         _ => None,
@@ -228,9 +233,10 @@ fn inputs(signature: &syn::Signature) -> Result<Inputs> {
         let Pat::Ident(pattern) = &*typed.pat else {
             return Err(Error::new(typed.pat.span(), "an argument has a name"));
         };
-        match stream_of(&pattern.ident, &typed.ty) {
+        let name = apart(&pattern.ident);
+        match stream_of(&name, &typed.ty) {
             Some(stream) => all.streams.push(stream),
-            None => all.arguments.push((pattern.ident.clone(), (*typed.ty).clone())),
+            None => all.arguments.push((name, (*typed.ty).clone())),
         }
     }
     Ok(all)
