@@ -46,7 +46,7 @@ pub(crate) struct Runtime {
     /// Until when the call in progress has to be answered: calls that it makes have no more time.
     pub(crate) due: Cell<Option<Duration>>,
     /// Connections that have ended and are not closed yet.
-    ended: RefCell<Vec<Connection>>,
+    ended: RefCell<Vec<(Connection, NotOpen)>>,
     /// The endpoint was dropped, so no turn comes any more.
     is_closed: Cell<bool>,
     pub(crate) agenda: Agenda,
@@ -317,10 +317,14 @@ impl Runtime {
         let key = calls.key_of(id);
         let error = match result {
             Ok(answer) => match Status::of_word(answer.word(1)) {
-                Some(Status::Running) => {
-                    self.agenda.add_due(due);
-                    return calls.runs(key, (to, id), due);
-                }
+                Some(Status::Running) => match self.end_of(to) {
+                    // Its result does not come any more.
+                    Some(reason) => CallError::Unknown(reason),
+                    None => {
+                        self.agenda.add_due(due);
+                        return calls.runs(key, (to, id), due);
+                    }
+                },
                 Some(status) => {
                     let ended = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
                     drop(calls);
@@ -372,10 +376,18 @@ impl Runtime {
             }
         }
         drop(calls);
-        self.ended.borrow_mut().push(connection);
+        self.ended.borrow_mut().push((connection, why));
         self.agenda.add();
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Why this connection has ended. Answers that had arrived are handled after it has.
+    fn end_of(&self, connection: Connection) -> Option<ReturnReason> {
+        self.ended.borrow().iter().find_map(|(ended, why)| match why {
+            NotOpen::Dead(reason) if *ended == connection => Some(*reason),
+            _ => None,
+        })
     }
 
     /// Close ended connections, once all calls on them have their outcomes: a node has few flow ids.
@@ -384,10 +396,10 @@ impl Runtime {
             return;
         }
         let calls = self.calls.borrow();
-        let is_done = |connection: &mut Connection| !calls.has_sent_on(*connection);
-        let done: Vec<Connection> = self.ended.borrow_mut().extract_if(.., is_done).collect();
+        let is_done = |(connection, _): &mut (Connection, NotOpen)| !calls.has_sent_on(*connection);
+        let done: Vec<_> = self.ended.borrow_mut().extract_if(.., is_done).collect();
         drop(calls);
-        done.into_iter().for_each(|connection| self.sender.close(connection));
+        done.into_iter().for_each(|(connection, _)| self.sender.close(connection));
     }
 
     // ---- the loop
