@@ -137,6 +137,11 @@ impl Calls {
         self.waiting.len()
     }
 
+    /// How many run at their servers as tasks.
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, called: Called, phase: Phase, streams: Option<Rc<Streams>>) -> CallKey {
         self.waiting.insert(Waiting { called, phase, waker: None, streams })

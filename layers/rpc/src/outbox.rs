@@ -51,6 +51,11 @@ impl Outbox {
         self.0.borrow().is_empty()
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().values().map(VecDeque::len).sum()
+    }
+
     /// Send what the peers have room for now.
     pub(crate) fn flush(&self, sender: &Sender) {
         self.0.borrow_mut().retain(|&to, queue| {

@@ -54,6 +54,10 @@ impl Peers {
         self.all.get_mut(key)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn all_keys(&self) -> Vec<PeerKey> {
         self.all.keys().collect()
     }

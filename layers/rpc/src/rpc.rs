@@ -194,6 +194,8 @@ impl Drop for Rpc {
 
 impl fmt::Debug for Rpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rpc").field("under_way", &self.under_way()).finish_non_exhaustive()
+        let mut text = f.debug_struct("Rpc");
+        self.runtime.sizes().iter().for_each(|(table, size)| _ = text.field(table, size));
+        text.finish_non_exhaustive()
     }
 }

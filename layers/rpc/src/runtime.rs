@@ -490,6 +490,22 @@ impl Runtime {
     pub(crate) fn under_way(&self) -> usize {
         self.calls.borrow().len() + self.tasks.len() + usize::from(!self.outbox.is_empty())
     }
+
+    /// How much each table has: nothing but peers, once nothing is under way.
+    pub(crate) fn sizes(&self) -> [(&'static str, usize); 6] {
+        let (calls, running) = {
+            let calls = self.calls.borrow();
+            (calls.len(), calls.running())
+        };
+        [
+            ("calls", calls),
+            ("running", running),
+            ("tasks", self.tasks.len()),
+            ("streams", self.streams.len()),
+            ("messages", self.outbox.len()),
+            ("peers", self.peers.borrow().len()),
+        ]
+    }
 }
 
 fn not_connected(error: &am_api::ConnectError) -> CallError<Infallible> {

@@ -103,6 +103,11 @@ pub(crate) trait Posts {
 pub(crate) struct StreamTable(RefCell<HashMap<StreamKey, Rc<Streams>>>);
 
 impl StreamTable {
+    /// How many calls have streams.
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
     /// The call has this key from now on: its writer may begin.
     pub(crate) fn add(&self, posts: &dyn Posts, key: StreamKey, streams: &Rc<Streams>) {
         streams.key.set(Some(key));
