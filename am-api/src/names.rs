@@ -78,7 +78,7 @@ pub fn tag_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
 ///
 /// It belongs to one endpoint of its node: that endpoint gets its replies, returned messages and events, even if a request
 /// was sent through another endpoint of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection(pub(crate) FlowId);
 
 /// Index into the receiving endpoint's table of handlers: what a message names

@@ -111,7 +111,7 @@ impl EndpointId {
 }
 
 /// A flow of this node: the flow id that this node chose, and a nonce that distinguishes the uses of the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     pub(crate) flow: Flow,
     pub(crate) nonce: u16,

@@ -9,7 +9,7 @@
 //! `am-api` watches the deadline of a call that was sent, and the end of its connection. Once the server has answered that the call runs,
 //! this table watches them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::task::Waker;
@@ -125,7 +125,7 @@ pub(crate) struct Calls {
     waiting: SlotMap<CallKey, Waiting>,
     /// Of those that were sent, by the slot of their ids.
     sent: Vec<CallKey>,
-    running: HashMap<(Connection, CallId), (CallKey, Ticket)>,
+    running: BTreeMap<(Connection, CallId), (CallKey, Ticket)>,
     due: Deadlines<(Connection, CallId)>,
     /// Outcomes of calls that had been dropped, or had one.
     pub(crate) late: u64,
@@ -251,7 +251,8 @@ impl Calls {
 
     /// The running calls of a connection that has ended.
     pub(crate) fn take_running_on(&mut self, connection: Connection) -> Vec<CallKey> {
-        let on_it = self.running.keys().filter(|(on, _)| *on == connection).copied();
-        on_it.collect::<Vec<_>>().into_iter().filter_map(|of| self.take_running(of)).collect()
+        let on_it = self.running.range((connection, CallId(0))..=(connection, CallId(u64::MAX)));
+        let all: Vec<_> = on_it.map(|(of, _)| *of).collect();
+        all.into_iter().filter_map(|of| self.take_running(of)).collect()
     }
 }

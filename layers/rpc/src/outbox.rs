@@ -1,7 +1,7 @@
 //! Messages of the layer's own that wait for room at their receivers: results, cancels. Calls wait in their peer's queue.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use am_api::{Connection, HandlerId, RequestError, Sender};
 
@@ -31,7 +31,7 @@ struct Waiting {
 
 /// The messages that wait, by connection and in order. Each belongs to a task or a call, which are bounded.
 #[derive(Default)]
-pub(crate) struct Outbox(RefCell<HashMap<Connection, VecDeque<Waiting>>>);
+pub(crate) struct Outbox(RefCell<BTreeMap<Connection, VecDeque<Waiting>>>);
 
 impl Outbox {
     /// Send it now, or once the peer has room. A peer that is gone needs it no more.

@@ -12,7 +12,7 @@
 //! connection. The end of the call ends its streams.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -100,7 +100,7 @@ pub(crate) trait Posts {
 
 /// The streams of all calls that were sent, or that run.
 #[derive(Default)]
-pub(crate) struct StreamTable(RefCell<HashMap<StreamKey, Rc<Streams>>>);
+pub(crate) struct StreamTable(RefCell<BTreeMap<StreamKey, Rc<Streams>>>);
 
 impl StreamTable {
     /// How many calls have streams.

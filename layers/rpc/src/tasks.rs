@@ -8,7 +8,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Woken {
 
 pub(crate) struct Tasks {
     /// The calls that run as tasks.
-    running: RefCell<HashMap<Key, Running>>,
+    running: RefCell<BTreeMap<Key, Running>>,
     /// How many of them each connection has.
     by_connection: RefCell<HashMap<Connection, usize>>,
     due: RefCell<Deadlines<Rc<Control>>>,
@@ -163,7 +163,8 @@ impl Tasks {
     /// This connection has ended.
     pub(crate) fn cancel_all(&self, on: Connection) {
         let running = self.running.borrow();
-        let all: Vec<_> = running.iter().filter(|((of, _), _)| *of == on).map(|(_, (each, _))| each.clone()).collect();
+        let on_it = running.range((on, CallId(0))..=(on, CallId(u64::MAX)));
+        let all: Vec<_> = on_it.map(|(_, (control, _))| control.clone()).collect();
         drop(running);
         all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));
     }
