@@ -224,6 +224,7 @@ fn name<E>(error: &CallError<E>) -> &'static str {
         CallError::Busy => "busy",
         CallError::Forbidden => "forbidden",
         CallError::ResultTooLong => "result too long",
+        CallError::UnencodableResult => "unencodable result",
         CallError::Refused(_) => "connection refused",
         CallError::Unencodable(_) => "unencodable",
         CallError::Dead(_) => "dead",
