@@ -218,7 +218,7 @@ impl<'a> Incoming<'a> {
         let (runtime, from, id) = (self.runtime, self.message.from(), self.token.call_id());
         let mut place = pool.take::<F>();
         let context = Context::new(runtime, from, self.timing.due, Some(place.control.clone()));
-        let streams = CallStreams { streams: Streams::new(), posts: runtime.clone() };
+        let streams = CallStreams { streams: Rc::<Streams>::default(), posts: runtime.clone() };
         runtime.streams.add(&**runtime, (from, id, false), &streams.streams);
         place.put(make(self.keep_arguments(), context, &streams));
         let span = self.span();

@@ -201,7 +201,7 @@ pub use runtime::MAX_CALLS;
 pub use service::Service;
 pub use sleep::Sleep;
 pub use statistics::{Latency, MethodStatistics};
-pub use stream::{STREAM_WINDOW, StreamError, StreamReader, StreamWriter};
+pub use stream::{STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter};
 pub use tasks::{LocalTask, MAX_TASKS};
 #[cfg(feature = "tower")]
 pub use tower::MethodService;

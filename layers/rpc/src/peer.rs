@@ -86,7 +86,7 @@ impl Peer {
         arguments: &impl Encode,
         read: ReadResult<V, E>,
     ) -> (Call<V, E>, CallStreams) {
-        let streams = CallStreams { streams: Streams::new(), posts: self.runtime.clone() };
+        let streams = CallStreams { streams: Rc::<Streams>::default(), posts: self.runtime.clone() };
         let call = self.begin(service, method, arguments, read, Some(streams.streams.clone()));
         if let CallState::Failed(_) = call.state {
             streams.streams.end();

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   writer                                          reader
-//!   send(item)  one credit less ── ITEM ──────────▶ queue, at most STREAM_WINDOW items ─▶ next()
-//!               credit          ◀── MORE(count) ─── after every half window
+//!   send(item)  one item ahead  ── ITEM ──────────▶ queue, at most a window of items and bytes ─▶ next()
+//!               so many less    ◀── MORE(count) ─── after every half window
 //!   dropped     ────────────────── END ───────────▶ next() is None behind the last item
 //!   send() fails               ◀── STOP ─────────── dropped
 //! ```
@@ -31,6 +31,9 @@ use crate::status::{FLOW, ITEM};
 /// Items that a writer may be ahead of its reader.
 pub const STREAM_WINDOW: usize = 32;
 
+/// A writer that is so many bytes ahead of its reader waits. The last item may go beyond.
+pub const STREAM_WINDOW_BYTES: usize = 1 << 20;
+
 /// A call's streams: its connection, its id, and whether this side has made it. Two calls of one connection may have one id, one of each side.
 pub(crate) type StreamKey = (Connection, CallId, bool);
 
@@ -50,21 +53,38 @@ const OWN: u64 = 1;
 #[derive(Default)]
 pub(crate) struct Streams {
     key: Cell<Option<StreamKey>>,
-    // What this side writes.
-    credit: Cell<usize>,
+    // What this side writes: the items of which the reader has not said that it took them, by their bytes.
+    ahead: RefCell<VecDeque<usize>>,
+    ahead_bytes: Cell<usize>,
     is_stopped: Cell<bool>,
     writer: RefCell<Option<Waker>>,
     // What this side reads.
     items: RefCell<VecDeque<Bytes>>,
-    taken: Cell<usize>,
+    unread_bytes: Cell<usize>,
+    /// Of which the writer was not told: items, and bytes.
+    taken: Cell<(usize, usize)>,
     is_ended: Cell<bool>,
     is_dropped: Cell<bool>,
     reader: RefCell<Option<Waker>>,
 }
 
 impl Streams {
-    pub(crate) fn new() -> Rc<Streams> {
-        Rc::new(Streams { credit: Cell::new(STREAM_WINDOW), ..Streams::default() })
+    fn has_room(&self) -> bool {
+        self.ahead.borrow().len() < STREAM_WINDOW && self.ahead_bytes.get() < STREAM_WINDOW_BYTES
+    }
+
+    /// An item of so many bytes is sent.
+    fn sent(&self, bytes: usize) {
+        self.ahead.borrow_mut().push_back(bytes);
+        self.ahead_bytes.set(self.ahead_bytes.get() + bytes);
+    }
+
+    /// The reader has taken so many items.
+    fn read(&self, items: usize) {
+        let mut ahead = self.ahead.borrow_mut();
+        let items = items.min(ahead.len());
+        let bytes: usize = ahead.drain(..items).sum();
+        self.ahead_bytes.set(self.ahead_bytes.get() - bytes);
     }
 
     fn wake_writer(&self) {
@@ -146,9 +166,11 @@ impl StreamTable {
     pub(crate) fn on_item(&self, message: &Message<'_, ()>) {
         let Some(streams) = self.of(message) else { return };
         let mut items = streams.items.borrow_mut();
-        if items.len() >= STREAM_WINDOW || streams.is_dropped.get() || streams.is_ended.get() {
+        let is_full = items.len() >= STREAM_WINDOW || streams.unread_bytes.get() >= STREAM_WINDOW_BYTES;
+        if is_full || streams.is_dropped.get() || streams.is_ended.get() {
             return;
         }
+        streams.unread_bytes.set(streams.unread_bytes.get() + message.payload().len());
         let in_frame = message.endpoint().frame_payload(message.from(), 2).unwrap_or(0);
         items.push_back(Bytes::keep_long(message, in_frame));
         drop(items);
@@ -159,8 +181,7 @@ impl StreamTable {
         let Some(streams) = self.of(message) else { return };
         let what = message.word(1) >> 1;
         if what & 3 == Flow::More as u64 {
-            let credit = streams.credit.get().saturating_add((what >> 2) as usize);
-            streams.credit.set(credit.min(STREAM_WINDOW));
+            streams.read((what >> 2) as usize);
             streams.wake_writer();
         } else if what & 3 == Flow::End as u64 {
             streams.is_ended.set(true);
@@ -238,7 +259,7 @@ impl<T: Encode> StreamWriter<T> {
             if streams.is_stopped.get() {
                 return Poll::Ready(Err(StreamError::Closed));
             }
-            match streams.key.get().filter(|_| streams.credit.get() > 0) {
+            match streams.key.get().filter(|_| streams.has_room()) {
                 Some(key) => Poll::Ready(Ok(key)),
                 None => {
                     *streams.writer.borrow_mut() = Some(context.waker().clone());
@@ -258,7 +279,7 @@ impl<T: Encode> StreamWriter<T> {
         if let Some(most) = self.posts.max_payload(to).filter(|most| bytes > *most) {
             return Err(StreamError::TooLong { bytes, most });
         }
-        self.streams.credit.set(self.streams.credit.get() - 1);
+        self.streams.sent(bytes);
         let words = [id.0, u64::from(is_own)];
         self.posts.post(to, &Parcel { handler: ITEM, words, bytes, write: &writing(item) });
         Ok(())
@@ -275,7 +296,7 @@ impl<T> Drop for StreamWriter<T> {
 
 impl<T> fmt::Debug for StreamWriter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamWriter").field("credit", &self.streams.credit.get()).finish_non_exhaustive()
+        f.debug_struct("StreamWriter").field("ahead", &self.streams.ahead.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -304,9 +325,13 @@ impl<T: for<'a> Decode<'a>> StreamReader<T> {
             *streams.reader.borrow_mut() = Some(context.waker().clone());
             return Poll::Pending;
         };
-        streams.taken.set(streams.taken.get() + 1);
-        if streams.taken.get() >= STREAM_WINDOW / 2 && !streams.is_ended.get() {
-            tell(&*self.posts, streams, Flow::More, streams.taken.take());
+        streams.unread_bytes.set(streams.unread_bytes.get() - bytes.len());
+        let taken = (streams.taken.get().0 + 1, streams.taken.get().1 + bytes.len());
+        streams.taken.set(taken);
+        let is_much = taken.0 >= STREAM_WINDOW / 2 || taken.1 >= STREAM_WINDOW_BYTES / 2;
+        if is_much && !streams.is_ended.get() {
+            streams.taken.set((0, 0));
+            tell(&*self.posts, streams, Flow::More, taken.0);
         }
         Poll::Ready(Some(from_bytes(&bytes)))
     }
@@ -324,6 +349,7 @@ impl<T> Drop for StreamReader<T> {
     fn drop(&mut self) {
         self.streams.is_dropped.set(true);
         let items = self.streams.items.take();
+        self.streams.unread_bytes.set(0);
         if !self.streams.is_ended.get() {
             tell(&*self.posts, &self.streams, Flow::Stop, 0);
         }

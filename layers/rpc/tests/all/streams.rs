@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context as PollContext, Waker};
 
-use am_rpc::{CallError, Context, STREAM_WINDOW, StreamError, StreamReader, StreamWriter, service};
+use am_rpc::{
+    CallError, Context, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter, service,
+};
 
 use crate::common::{LONG, MS, Side, drive, pair, peer, served, turn, until};
 
@@ -63,6 +65,7 @@ impl Feed for Numbers {
             if items.send(&vec![number as u8; bytes as usize]).await.is_err() {
                 break;
             }
+            self.written.set(self.written.get() + 1);
         }
     }
 }
@@ -141,6 +144,22 @@ fn a_slow_reader_stops_its_writer_only() {
         assert_eq!(drive(&mut sides, unread.next()), Some(Ok(number)));
     }
     until(&mut sides, "it goes on", |_| numbers.written.get() == 1000 + 3 * STREAM_WINDOW as u64 / 2);
+}
+
+#[test]
+fn a_slow_reader_of_long_items_stops_its_writer_by_their_bytes() {
+    const BYTES: usize = 200_000;
+    let (mut sides, feed, numbers) = feed();
+    let (call, mut items) = feed.long(40, BYTES as u32);
+    let window = STREAM_WINDOW_BYTES.div_ceil(BYTES + 4) as u64;
+    until(&mut sides, "it is a window ahead", |_| numbers.written.get() == window);
+    (0..500).for_each(|_| turn(&mut sides));
+    assert_eq!(numbers.written.get(), window);
+    for number in 0..40 {
+        assert_eq!(drive(&mut sides, items.next()).unwrap().unwrap()[..2], [number; 2]);
+    }
+    assert_eq!((drive(&mut sides, items.next()), drive(&mut sides, call)), (None, Ok(())));
+    nothing_is_left(&mut sides);
 }
 
 #[test]
