@@ -57,13 +57,13 @@ pub(crate) struct Dispatch {
     pub(crate) is_shut_down: Cell<bool>,
 }
 
-/// For whom a service is.
+/// Which callers a service has.
 pub(crate) enum For {
-    /// Each caller, also while this side shuts down.
+    /// All callers, also while this side shuts down.
     All,
-    /// Each caller.
+    /// All callers.
     Callers,
-    /// Those who are allowed.
+    /// Callers that are allowed.
     Allowed(Allows),
 }
 

@@ -37,7 +37,7 @@ impl Local {
         Ok(Peer::new(self.0.clone(), self.0.peer_named((node, endpoint, tag))))
     }
 
-    /// Wait so long, in a task. The endpoint that is polled wakes it.
+    /// Wait so long, in a task of the node.
     pub fn sleep(&self, time: Duration) -> Sleep {
         Sleep::new(&self.0, time)
     }

@@ -20,7 +20,7 @@ new_key_type! {
 pub(crate) struct PeerState {
     pub(crate) link: Link,
     pub(crate) queue: VecDeque<CallKey>,
-    /// Those who wait until no call waits.
+    /// Tasks that wait until no call waits.
     pub(crate) waiting: Vec<Waker>,
 }
 
@@ -76,7 +76,7 @@ impl Peers {
         })
     }
 
-    /// A connection has ended: returns the calls that waited for room on it, and those who waited for them. A peer without a name is
+    /// A connection has ended: returns the calls that waited for room on it, and the tasks that waited for them. A peer without a name is
     /// forgotten.
     pub(crate) fn ended(&mut self, connection: Connection, now: Instant) -> (VecDeque<CallKey>, Vec<Waker>) {
         let key = self.by_connection.remove(&connection).unwrap_or_default();

@@ -72,7 +72,7 @@ impl Rpc {
 
     /// Serve a service to those callers for whom this function says so: it gets the caller's name, and the method. Others get
     /// [`Forbidden`](crate::CallError::Forbidden). A name is what its node says it is. An endpoint with a tag ([`open_as`](Rpc::open_as)) is for
-    /// those who know the tag.
+    /// callers that know the tag.
     ///
     /// # Errors
     /// See [`ServeError`].
@@ -84,7 +84,7 @@ impl Rpc {
         self.dispatch.serve(Rc::new(service), &For::Allowed(Rc::new(allows)))
     }
 
-    /// Say whether the service of this name can be called, to those who ask [`Reflection`](crate::Reflection).
+    /// Say whether the service of this name can be called, to callers that ask [`Reflection`](crate::Reflection).
     pub fn set_health(&self, service: &str, health: Health) {
         self.health.borrow_mut().insert(service.into(), health);
     }

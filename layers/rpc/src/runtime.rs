@@ -39,7 +39,7 @@ pub(crate) struct Runtime {
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) streams: StreamTable,
-    /// Who waits for a time.
+    /// Tasks that wait for a time.
     pub(crate) timers: RefCell<Deadlines<Waker>>,
     /// When a method has returned last, in this turn or before.
     returned: Cell<Duration>,

@@ -25,7 +25,7 @@ mod with {
         };
     }
 
-    /// Around a run of a method. The name of the caller is looked up if somebody listens.
+    /// Around a run of a method. The name of the caller is looked up if the span is recorded.
     pub(crate) fn serve(
         service: &ServiceInfo,
         method: &MethodInfo,
