@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{
     CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, NotOpen, Outcome, Request,
-    ReturnReason, Sender,
+    RequestError, ReturnReason, Sender,
 };
 
 use crate::bytes::Bytes;
@@ -161,8 +161,8 @@ impl Runtime {
             return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
         }
         let mut peers = self.peers.borrow_mut();
-        let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
-        if let Some(to) = state.link.connection().filter(|_| state.queue.is_empty()) {
+        let link = peers.get(peer).filter(|state| state.queue.is_empty()).and_then(|state| state.link.connection());
+        if let Some(to) = link {
             let words = [called.method.id.to_word(), within.as_nanos() as u64];
             match self.sender.try_call_with(to, CALL, &words, arguments.size(), writing(arguments), within) {
                 Ok(id) => {
@@ -172,9 +172,14 @@ impl Runtime {
                     return Ok(key);
                 }
                 Err(error) if error.is_temporary() => {}
+                // The event that says so is still to come. There is another connection in the next turn.
+                Err(RequestError::Dead(_) | RequestError::Refused(_) | RequestError::Closed) => {
+                    peers.ended(to, Instant::now());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
+        let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
         let due = self.sender.time() + within;
         let arguments = to_vec(arguments).map_err(CallError::Unencodable)?;
         let key = calls.add(called, Phase::Queued { arguments, due }, streams);
