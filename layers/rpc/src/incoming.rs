@@ -253,8 +253,10 @@ impl<'a> Incoming<'a> {
         let key = (message.from(), token.call_id());
         runtime.begin_task(key, place.control.clone(), timing.due);
         tally.begins_task();
-        if token.answer(&[Status::Running as u64], b"").is_err() {
+        // A call that had arrived is handled after the event that its connection has ended.
+        if token.answer(&[Status::Running as u64], b"").is_err() || !runtime.sender.is_open(key.0) {
             place.control.cancel(Cancelled::Disconnected);
+            runtime.streams.end((key.0, key.1, false));
         }
         let (runtime, tally) = (runtime.clone(), tally.clone());
         runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, timing }));
