@@ -111,6 +111,10 @@ impl Runtime {
 
     /// The peer behind a connection.
     pub(crate) fn peer_of(&self, connection: Connection) -> PeerKey {
+        // The event that would remove an entry has been.
+        if !self.sender.is_open(connection) {
+            return PeerKey::default();
+        }
         self.peers.borrow_mut().of(connection)
     }
 
