@@ -14,7 +14,7 @@ use am_api::{
 
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
-use crate::codec::{Encode, sure, to_vec, writing};
+use crate::codec::{DecodeError, Encode, sure, to_vec, writing};
 use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
@@ -28,6 +28,10 @@ use crate::tasks::Tasks;
 pub const MAX_CALLS: usize = 1 << 16;
 
 const CLOSED: CallError<Infallible> = CallError::NotSent(NotSent::Connection("its `Rpc` was dropped"));
+
+/// The server has a status that this side does not know: the method may have run.
+const OTHER_VERSION: CallError<Infallible> =
+    CallError::MalformedResult(DecodeError::Invalid("outcome that this version knows"));
 
 /// The longest time that a call may have.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -339,7 +343,7 @@ impl Runtime {
                     drop(calls);
                     return ended.tell(&self.streams);
                 }
-                None => CallError::Malformed,
+                None => OTHER_VERSION,
             },
             Err(am_api::CallError::Returned(back)) if back.fate == Fate::NotDelivered => CallError::Dead(back.reason),
             Err(am_api::CallError::Returned(back)) => CallError::Unknown(back.reason),
@@ -357,11 +361,14 @@ impl Runtime {
 
     fn on_result(&self, message: &Message<'_, ()>) {
         let mut calls = self.calls.borrow_mut();
-        let status = Status::of_word(message.word(1)).unwrap_or(Status::Malformed);
+        let ending = || match Status::of_word(message.word(1)) {
+            Some(status) => Ending::Answer(status, Bytes::keep(message)),
+            None => Ending::NoAnswer(OTHER_VERSION),
+        };
         let of = (message.from(), CallId(message.word(0)));
         // Replies and requests have an order each, so a result may come before the answer that the call runs.
         let key = calls.take_running(of).or_else(|| calls.take_sent(of)).unwrap_or_default();
-        let ended = calls.end(key, || Ending::Answer(status, Bytes::keep(message)));
+        let ended = calls.end(key, ending);
         drop(calls);
         ended.tell(&self.streams);
     }
