@@ -12,7 +12,6 @@ use am_wire::Address;
 use super::tx_lock::{PortOutOfBand, TxLock};
 use super::{BURST, Chunks, RX_LEVEL, check_result};
 use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
-use crate::log;
 
 /// A port and its memory. Fields are dropped in this order: the port is closed first.
 pub(crate) struct Port {
@@ -335,7 +334,8 @@ impl Drop for Probed {
     fn drop(&mut self) {
         // SAFETY: `new` found the port, and it cannot be used after this.
         if let Err(error) = check_result(unsafe { (self.table.close)(self.port.id) }) {
-            tracing::warn!(%error, complaints = log::complaints(), "closing a port of DPDK's");
+            // With its feature `log` the macro has a module of this name, too.
+            tracing::warn!(%error, complaints = crate::log::complaints(), "closing a port of DPDK's");
         }
     }
 }
