@@ -4,6 +4,7 @@ mod measured;
 
 use std::io::{ErrorKind, Write, stdout};
 
+use am_bench_rpc::RpcArgs;
 use am_papers::ablation::AblationArgs;
 use am_papers::bounce::BounceArgs;
 use am_papers::contention::ContentionArgs;
@@ -40,6 +41,7 @@ EXAMPLES
     am-bench phases --plot phases.svg
     am-bench table2
     am-bench table2 --wire 1gbit
+    am-bench rpc --plot rpc.svg
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
   In one process, no root:
@@ -124,6 +126,9 @@ pub(crate) enum Command {
     /// The round trip of one byte and the bandwidth of Directed Point, active messages, bare frames and the kernel's
     /// sockets on one cable, beside table 2 of the Directed Point paper, as ratios [default: --hosts veth]
     Table2(Table2Args),
+    /// Remote procedure calls, one at a time and 64 at once, by size: ours of each kind, beside the bare request and reply that
+    /// they are made of, tonic and tarpc, and beside tables 3 and 4 of the Orca paper, as ratios [default: --hosts veth]
+    Rpc(RpcArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -196,6 +201,7 @@ impl Cli {
             Some(Command::Wakeup(args)) => args.run(watch),
             Some(Command::Phases(args)) => args.run(watch),
             Some(Command::Table2(args)) => args.run(watch),
+            Some(Command::Rpc(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),

@@ -9,6 +9,7 @@ mod peer;
 mod phases;
 mod processes;
 mod ratios;
+mod rpc;
 mod serve;
 mod simulated;
 mod wakeup;

@@ -179,6 +179,47 @@ pub(crate) fn summary(lines: &[Value]) -> &Value {
     last.get("summary").expect("a summary at the end")
 }
 
+/// A row of `rpc`.
+fn call<'a>(lines: &'a [Value], via: &str, call: &str, outstanding: u64) -> &'a Value {
+    let is = |line: &&Value| line["via"] == via && line["call"] == call && line["outstanding"] == outstanding;
+    lines.iter().find(is).unwrap_or_else(|| panic!("no row {call} by {via}, {outstanding} at once"))
+}
+
+/// Checks the rows of `rpc` with one size of arguments, over this transport, and that the summary's ratios are those of the rows.
+pub(crate) fn check_calls(lines: &[Value], size: u64, transport: &str) {
+    let (calls, others): (Vec<&Value>, Vec<&Value>) = lines.iter().partition(|line| line["via"].is_string());
+    let of = |via: &str| calls.iter().filter(|line| line["via"] == via).count();
+    assert_eq!(["am", "rpc", "tonic", "tarpc"].map(of), [4, 16, 4, 4]);
+    for line in calls {
+        let over_tcp = line["via"] == "tonic" || line["via"] == "tarpc";
+        assert_eq!(line["transport"], if over_tcp { "tcp" } else { transport }, "{line}");
+        let [p50, p90, p99, p999] = ["p50", "p90", "p99", "p999"].map(|key| line["rtt_ns"][key].as_u64().expect(key));
+        assert!(0 < p50 && p50 <= p90 && p90 <= p99 && p99 <= p999, "{line}");
+        assert!(line["calls_per_s"].as_u64() > Some(0) && line["n"].as_u64() >= line["outstanding"].as_u64(), "{line}");
+        assert!(line["call"] != "echo" || line["size"] == size, "{line}");
+    }
+    let count = |key: &str| others.iter().filter(|line| line[key].is_string()).count();
+    assert_eq!((count("marshalling"), count("paper")), (2, 6));
+    let summary = summary(lines);
+    let close = |name: &str, expected: f64| {
+        let ratio = summary[name].as_f64().expect(name);
+        assert!((ratio / expected - 1.0).abs() < 0.01, "{name}: {ratio}, and {expected} of the rows");
+    };
+    let time = |via| call(lines, via, "null", 1)["rtt_ns"]["p50"].as_f64().unwrap();
+    let rate = |via| call(lines, via, "null", 64)["calls_per_s"].as_f64().unwrap();
+    close("rpc_over_am", time("rpc") / time("am"));
+    close("am_over_rpc_rate", rate("am") / rate("rpc"));
+    for other in ["tonic", "tarpc"] {
+        close(&format!("{other}_over_rpc"), time(other) / time("rpc"));
+        close(&format!("rpc_over_{other}_rate"), rate("rpc") / rate(other));
+    }
+    let gates = summary["gates"].as_array().unwrap();
+    assert!(gates.len() == 6 && gates.iter().all(|gate| gate["what"].is_string() && gate["reached"].is_boolean()));
+    let paper = &summary["paper"][0];
+    assert_eq!((&paper["paper"], paper["ours"].as_f64()), (&1.8587.into(), summary["rpc_over_am"].as_f64()));
+    assert_eq!(summary["ratios"].as_array().unwrap().len(), 12, "three others, two sizes, one and 64 at once");
+}
+
 /// The row of a comparison.
 pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
     lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))

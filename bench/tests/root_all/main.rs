@@ -8,4 +8,5 @@ mod compare;
 mod figures;
 mod many;
 mod peer;
+mod rpc;
 mod serve;

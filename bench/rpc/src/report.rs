@@ -1,0 +1,321 @@
+//! The table, the lines of JSON and the summary.
+
+use serde_json::{Map, Value, json};
+
+use am_measure::report::{Cell, Column, Report, range, rounds, short, times};
+use am_measure::{Cores, RoundTrips, Spread, median, together};
+
+use crate::load::Sample;
+use crate::orca;
+use crate::order::Marshalling;
+use crate::work::{Method, OUTSTANDING, Stack, Work};
+
+/// One measurement of one round.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) round: usize,
+    pub(crate) work: Work,
+    pub(crate) sample: Sample,
+}
+
+/// Everything that was measured.
+#[derive(Debug)]
+pub(crate) struct Rpc {
+    pub(crate) rows: Vec<Work>,
+    pub(crate) all: Vec<Measured>,
+    pub(crate) marshalling: [Marshalling; 2],
+    /// Of our messages.
+    pub(crate) transport: String,
+    pub(crate) cores: Cores,
+}
+
+/// A figure of a row that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// The median time of a call.
+    Time,
+    /// Calls a second.
+    Rate,
+}
+
+impl Rpc {
+    fn of(&self, work: Work) -> impl Iterator<Item = &Measured> {
+        self.all.iter().filter(move |one| one.work == work)
+    }
+
+    /// All calls of all rounds.
+    fn round_trips(&self, work: Work) -> RoundTrips {
+        together(self.of(work).map(|one| &one.sample.round_trips))
+    }
+
+    fn by_round(&self, work: Work, figure: Figure) -> Vec<(usize, f64)> {
+        let of = |one: &Measured| match figure {
+            Figure::Time => one.sample.round_trips.value_at_quantile(0.5) as f64,
+            Figure::Rate => one.sample.calls_per_s,
+        };
+        self.of(work).map(|one| (one.round, of(one))).collect()
+    }
+
+    /// The figure that stands in the table.
+    pub(crate) fn figure(&self, work: Work, figure: Figure) -> Option<f64> {
+        let by_round: Vec<f64> = self.by_round(work, figure).into_iter().map(|(_, figure)| figure).collect();
+        match figure {
+            Figure::Time => (!by_round.is_empty()).then(|| self.round_trips(work).value_at_quantile(0.5) as f64),
+            Figure::Rate => median(&by_round),
+        }
+    }
+
+    /// The ratio of two rows' figures in the table; its ends are of the rounds.
+    pub(crate) fn ratio(&self, figure: Figure, over: Work, under: Work) -> Option<Spread> {
+        let rounds = Spread::of_ratios(&self.by_round(over, figure), &self.by_round(under, figure))?;
+        Some(Spread { median: self.figure(over, figure)? / self.figure(under, figure)?, ..rounds })
+    }
+
+    /// Bytes a second, of arguments and results together.
+    pub(crate) fn bytes_per_s(&self, work: Work) -> Option<f64> {
+        (work.size > 0).then_some(2.0 * work.size as f64 * self.figure(work, Figure::Rate)?)
+    }
+
+    fn count_of_rounds(&self) -> usize {
+        self.all.iter().map(|one| one.round + 1).max().unwrap_or(0)
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let mut report = Report::new("rpc", "rpc: calls, each with its result, one at a time and 64 at once");
+        let rows: Vec<Row<'_>> =
+            self.rows.iter().map(|work| Row { of: self, work: *work, calls: self.round_trips(*work) }).collect();
+        report.rows(&columns(), &rows);
+        report.text += LEGEND;
+        self.marshalling_table(&mut report);
+        orca::report(self, &mut report);
+        report.say("wanted of our calls\n");
+        GATES.iter().for_each(|gate| report.text += &self.sentence(gate));
+        report.say("");
+        report.footer(format_args!("{}, stacks taken in turn", rounds(self.count_of_rounds())), self.cores, None);
+        report.summary(self.summary());
+        report
+    }
+
+    fn marshalling_table(&self, report: &mut Report) {
+        report.say("\nmarshalling alone: an order written, and read\n");
+        report.rows(MARSHALLING_COLUMNS, &self.marshalling);
+    }
+
+    fn summary(&self) -> Value {
+        let mut all: Map<String, Value> = GATES
+            .iter()
+            .filter_map(|gate| Some((gate.name.to_owned(), short(self.gate_ratio(gate)?.median))))
+            .collect();
+        all.insert("rounds".to_owned(), json!(self.count_of_rounds()));
+        all.insert("gates".to_owned(), GATES.iter().filter_map(|gate| self.gate(gate)).collect());
+        all.insert("ratios".to_owned(), self.ratios().collect());
+        all.insert("paper".to_owned(), orca::summary(self));
+        Value::Object(all)
+    }
+
+    fn gate_ratio(&self, gate: &Gate) -> Option<Spread> {
+        let [over, under] = gate.rows();
+        self.ratio(gate.figure, over, under)
+    }
+
+    fn gate(&self, gate: &Gate) -> Option<Value> {
+        let Spread { median, least, most } = self.gate_ratio(gate)?;
+        let mut said = json!({
+            "name": gate.name, "what": gate.what, "ratio": short(median), "range": [short(least), short(most)],
+            "reached": gate.is_reached(median),
+        });
+        let (bound, limit) = match gate.wanted {
+            Wanted::AtMost(most) => ("at_most", most),
+            Wanted::AtLeast(least) => ("at_least", least),
+        };
+        said[bound] = json!(limit);
+        Some(said)
+    }
+
+    fn sentence(&self, gate: &Gate) -> String {
+        let Some(ratio) = self.gate_ratio(gate) else { return String::new() };
+        let wanted = match gate.wanted {
+            Wanted::AtMost(most) => format!("at most {most}"),
+            Wanted::AtLeast(least) => format!("at least {least}"),
+        };
+        let verdict = if gate.is_reached(ratio.median) { "reached" } else { "not reached" };
+        let (ratio, range) = (times(ratio.median), range(&ratio));
+        format!("  {:<20} {ratio:>5} ({range}), {wanted} wanted: {verdict}\n{:<23}{}\n", gate.name, "", gate.what)
+    }
+
+    /// Of each size and number of calls at once: each stack beside our calls.
+    fn ratios(&self) -> impl Iterator<Item = Value> {
+        let others = self.rows.iter().filter(|work| work.stack != Stack::Rpc);
+        others.filter_map(|work| {
+            let rpc = Work { stack: Stack::Rpc, ..*work };
+            let (time, rate) = (self.ratio(Figure::Time, *work, rpc)?, self.ratio(Figure::Rate, rpc, *work)?);
+            let ends = |of: Spread| [short(of.least), short(of.most)];
+            Some(json!({
+                "via": work.stack.name(), "call": work.name(), "size": work.size, "outstanding": work.outstanding,
+                "time_over_rpc": short(time.median), "time_range": ends(time),
+                "rpc_rate_over": short(rate.median), "rate_range": ends(rate),
+            }))
+        })
+    }
+}
+
+/// What the columns are. docs/measuring.md has more.
+const LEGEND: &str = concat!(
+    "  at once          calls under way: each is begun when the one before it has ended\n",
+    "  bytes            of arguments and results together, a second\n",
+    "  to rpc           the time of this row over that of our inline call of this size, and our rate over this one's\n",
+    "  am               a bare request and its reply; tonic and tarpc: over TCP, both sides sleep while they are idle\n",
+    "  null, async      ready: when it is polled first; a task: the call becomes one, and its result is a message of its own\n",
+    "  null, pool       on a thread of the pool, which shares the far side's core\n",
+    "  order            a structure of 22 numbers and texts, read by the method\n",
+    "  increment, array the paper's object: a number behind a lock, and a list that is read into memory of its own\n",
+);
+
+/// A row of the table.
+struct Row<'a> {
+    of: &'a Rpc,
+    work: Work,
+    calls: RoundTrips,
+}
+
+fn columns<'a>() -> [Column<Row<'a>>; 16] {
+    [
+        ("via", "via", |row| Cell::text(row.work.stack.name())),
+        ("call", "call", |row| Cell::text(row.work.name())),
+        (">size", "size", |row| Cell::Size(row.work.size)),
+        (">at once", "outstanding", |row| Cell::Count(row.work.outstanding as u64)),
+        (
+            "",
+            "transport",
+            |row| if row.work.stack.is_over_tcp() { Cell::text("tcp") } else { Cell::text(&row.of.transport) },
+        ),
+        (">p50", "rtt_ns.p50", |row| row.quantile(0.5)),
+        (">p90", "rtt_ns.p90", |row| row.quantile(0.9)),
+        (">p99", "rtt_ns.p99", |row| row.quantile(0.99)),
+        (">p99.9", "rtt_ns.p999", |row| row.quantile(0.999)),
+        (">calls", "calls_per_s", |row| Cell::of(row.of.figure(row.work, Figure::Rate), |rate| Cell::Rate(rate, "/s"))),
+        (">bytes", "bytes_per_s", |row| {
+            row.of.bytes_per_s(row.work).map_or(Cell::Absent, |rate| Cell::Rate(rate, "B/s"))
+        }),
+        (">to rpc", "time_over_rpc", |row| row.to_rpc(Figure::Time)),
+        (">rate", "rpc_rate_over", |row| row.to_rpc(Figure::Rate)),
+        ("", "n", |row| Cell::Count(row.calls.len())),
+        ("", "p50_by_round", |row| row.by_round(Figure::Time)),
+        ("", "calls_per_s_by_round", |row| row.by_round(Figure::Rate)),
+    ]
+}
+
+impl Row<'_> {
+    fn quantile(&self, quantile: f64) -> Cell {
+        Cell::Nanos(self.calls.value_at_quantile(quantile))
+    }
+
+    fn by_round(&self, figure: Figure) -> Cell {
+        let all = self.of.by_round(self.work, figure);
+        Cell::Json(all.into_iter().map(|(_, figure)| figure.round()).collect())
+    }
+
+    /// This row beside our inline call.
+    fn to_rpc(&self, figure: Figure) -> Cell {
+        let size = if self.work.method == Method::Echo { self.work.size } else { 0 };
+        let rpc = Work { stack: Stack::Rpc, method: Method::Echo, size, ..self.work };
+        let (over, under) = if figure == Figure::Time { (self.work, rpc) } else { (rpc, self.work) };
+        if self.work == rpc || self.work.method == Method::Array {
+            return Cell::Nothing;
+        }
+        Cell::of(self.of.ratio(figure, over, under), |ratio| Cell::Times(ratio.median))
+    }
+}
+
+const MARSHALLING_COLUMNS: &[Column<Marshalling>] = &[
+    ("marshalling", "marshalling", |row| Cell::text(row.name)),
+    (">size", "size", |row| Cell::Size(row.bytes)),
+    (">written and read", "ns", |row| Cell::of(median(&row.by_round), Cell::Tenths)),
+];
+
+enum Wanted {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// A ratio that is wanted.
+struct Gate {
+    name: &'static str,
+    what: &'static str,
+    figure: Figure,
+    /// Calls at once.
+    outstanding: usize,
+    over: Stack,
+    under: Stack,
+    wanted: Wanted,
+}
+
+const GATES: [Gate; 6] = [
+    Gate {
+        name: "rpc_over_am",
+        what: "median time of our null call over that of a bare request and its reply, one at a time",
+        figure: Figure::Time,
+        outstanding: OUTSTANDING[0],
+        over: Stack::Rpc,
+        under: Stack::Am,
+        wanted: Wanted::AtMost(1.3),
+    },
+    Gate {
+        name: "tonic_over_rpc",
+        what: "median time of tonic's null call over that of ours, one at a time",
+        figure: Figure::Time,
+        outstanding: OUTSTANDING[0],
+        over: Stack::Tonic,
+        under: Stack::Rpc,
+        wanted: Wanted::AtLeast(10.0),
+    },
+    Gate {
+        name: "tarpc_over_rpc",
+        what: "median time of tarpc's null call over that of ours, one at a time",
+        figure: Figure::Time,
+        outstanding: OUTSTANDING[0],
+        over: Stack::Tarpc,
+        under: Stack::Rpc,
+        wanted: Wanted::AtLeast(2.0),
+    },
+    Gate {
+        name: "am_over_rpc_rate",
+        what: "bare requests with replies a second over our null calls a second, 64 at once",
+        figure: Figure::Rate,
+        outstanding: OUTSTANDING[1],
+        over: Stack::Am,
+        under: Stack::Rpc,
+        wanted: Wanted::AtMost(1.3),
+    },
+    Gate {
+        name: "rpc_over_tonic_rate",
+        what: "our null calls a second over tonic's, 64 at once",
+        figure: Figure::Rate,
+        outstanding: OUTSTANDING[1],
+        over: Stack::Rpc,
+        under: Stack::Tonic,
+        wanted: Wanted::AtLeast(10.0),
+    },
+    Gate {
+        name: "rpc_over_tarpc_rate",
+        what: "our null calls a second over tarpc's, 64 at once",
+        figure: Figure::Rate,
+        outstanding: OUTSTANDING[1],
+        over: Stack::Rpc,
+        under: Stack::Tarpc,
+        wanted: Wanted::AtLeast(2.0),
+    },
+];
+
+impl Gate {
+    fn rows(&self) -> [Work; 2] {
+        [self.over, self.under].map(|stack| Work::null(stack, self.outstanding))
+    }
+
+    fn is_reached(&self, ratio: f64) -> bool {
+        match self.wanted {
+            Wanted::AtMost(most) => ratio <= most,
+            Wanted::AtLeast(least) => ratio >= least,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What is measured: who carries a call, which call it is, and how many are under way at once.
+
+use std::cell::Cell;
+
+use am_measure::Error;
+
+/// Who carries calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stack {
+    /// A bare request and its reply, below our calls.
+    Am,
+    /// Our calls.
+    Rpc,
+    Tonic,
+    Tarpc,
+}
+
+impl Stack {
+    pub(crate) const ALL: [Stack; 4] = [Stack::Am, Stack::Rpc, Stack::Tonic, Stack::Tarpc];
+
+    /// The name in tables and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Stack::Am => "am",
+            Stack::Rpc => "rpc",
+            Stack::Tonic => "tonic",
+            Stack::Tarpc => "tarpc",
+        }
+    }
+
+    /// Whether it uses a TCP socket of the kernel, whatever carries our frames.
+    pub(crate) fn is_over_tcp(self) -> bool {
+        matches!(self, Stack::Tonic | Stack::Tarpc)
+    }
+}
+
+/// A method of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// Returns its bytes. Without any, it is the null call.
+    Echo,
+    /// A null call, `async`, ready when it is polled first.
+    Ready,
+    /// A null call, `async`, not ready when it is polled first: it becomes a task.
+    Task,
+    /// A null call on a thread of the pool.
+    Pool,
+    /// Reads a structure, with generated marshalling.
+    Order,
+    /// Reads the same structure, with serde's.
+    OrderBySerde,
+    /// Adds to an object's number (the paper's ROI latency).
+    Increment,
+    /// Reads a list of numbers, and returns it (the paper's ROI throughput).
+    Array,
+}
+
+/// One measurement: a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) stack: Stack,
+    pub(crate) method: Method,
+    /// Bytes of the argument, and as many of the result.
+    pub(crate) size: usize,
+    /// Calls under way at once.
+    pub(crate) outstanding: usize,
+}
+
+/// One call at a time, and as many as the issue of many programs.
+pub(crate) const OUTSTANDING: [usize; 2] = [1, 64];
+/// The argument of the paper's throughput, 1 MB.
+pub(crate) const LONG: usize = 1 << 20;
+
+impl Work {
+    /// The null call.
+    pub(crate) fn null(stack: Stack, outstanding: usize) -> Work {
+        Work { stack, method: Method::Echo, size: 0, outstanding }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self.method {
+            Method::Echo if self.size == 0 => "null",
+            Method::Echo => "echo",
+            Method::Ready => "null, async, ready",
+            Method::Task => "null, async, a task",
+            Method::Pool => "null, on the pool",
+            Method::Order => "order, generated",
+            Method::OrderBySerde => "order, serde",
+            Method::Increment => "increment",
+            Method::Array => "array",
+        }
+    }
+
+    /// All that a stack is measured with; the null call, and echoes of these sizes.
+    pub(crate) fn all_of(stack: Stack, sizes: &[usize]) -> Vec<Work> {
+        let of = |method, size, outstanding| Work { stack, method, size, outstanding };
+        let at_once = |method, size| OUTSTANDING.map(|outstanding| of(method, size, outstanding));
+        let echoes = [0].iter().chain(sizes).flat_map(|size| at_once(Method::Echo, *size));
+        if stack != Stack::Rpc {
+            return echoes.collect();
+        }
+        let others = [Method::Ready, Method::Task, Method::Pool, Method::Order, Method::OrderBySerde];
+        let orca = [of(Method::Increment, 0, 1), of(Method::Array, LONG, 1)];
+        echoes.chain(others.into_iter().flat_map(|method| at_once(method, 0))).chain(orca).collect()
+    }
+}
+
+/// Checks what comes back: the length of each result, and all bytes of one in 16.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) bytes: Vec<u8>,
+    results: Cell<u32>,
+}
+
+/// One in so many results is compared.
+const COMPARED: u32 = 16;
+
+impl Check {
+    pub(crate) fn new(size: usize) -> Check {
+        // No short period, so that a shifted part differs.
+        let bytes = (0..size).map(|at| (at * 31 + at / 251) as u8).collect();
+        Check { bytes, results: Cell::new(0) }
+    }
+
+    /// Whether this is what was sent.
+    #[inline]
+    pub(crate) fn is_sent(&self, result: &[u8]) -> bool {
+        let nth = self.results.get();
+        self.results.set(nth.wrapping_add(1));
+        result.len() == self.bytes.len() && (!nth.is_multiple_of(COMPARED) || result == self.bytes)
+    }
+
+    /// As [`is_sent`](Check::is_sent).
+    pub(crate) fn check(&self, result: &[u8]) -> Result<(), Error> {
+        if self.is_sent(result) { Ok(()) } else { Err(changed()) }
+    }
+}
+
+/// A result is not what it has to be.
+pub(crate) fn changed() -> Error {
+    Error::Changed("a result arrived with wrong content or length, so no figure here is valid".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_length_is_found_at_once_and_wrong_content_within_sixteen() {
+        let check = Check::new(300);
+        let mut wrong = check.bytes.clone();
+        wrong[7] ^= 1;
+        let found: Vec<bool> = (0..2 * COMPARED).map(|_| !check.is_sent(&wrong)).collect();
+        assert_eq!(found.iter().filter(|found| **found).count(), 2);
+        assert!((0..COMPARED).all(|_| !check.is_sent(&wrong[..299])));
+        assert!((0..COMPARED).all(|_| check.is_sent(&check.bytes)));
+    }
+
+    #[test]
+    fn null_calls_are_measured_by_every_stack() {
+        for stack in Stack::ALL {
+            let all = Work::all_of(stack, &[1024, LONG]);
+            assert!(OUTSTANDING.iter().all(|outstanding| all.contains(&Work::null(stack, *outstanding))));
+            assert_eq!(all.len(), if stack == Stack::Rpc { 18 } else { 6 });
+        }
+    }
+}
