@@ -22,14 +22,14 @@ pub(crate) struct Clocked {
     round_trips: RoundTrips,
     /// The calls that ended in time.
     in_time: u64,
-    /// If none did: when the first call ended.
-    late: Option<Instant>,
+    /// When the last call ended. Each caller's last one ends too late.
+    last: Instant,
 }
 
 impl Clocked {
     pub(crate) fn new(amount: Amount) -> Clocked {
         let begin = Instant::now() + amount.warm_up;
-        Clocked { begin, end: begin + amount.time, round_trips: round_trips(), in_time: 0, late: None }
+        Clocked { begin, end: begin + amount.time, round_trips: round_trips(), in_time: 0, last: begin }
     }
 
     /// A call that was begun then has ended now. Returns when the next one begins, unless the time is over. The clock is read once a
@@ -49,15 +49,16 @@ impl Clocked {
             self.in_time += 1;
             return Some(now);
         }
-        self.late.get_or_insert(now);
+        self.last = now;
         None
     }
 
     pub(crate) fn sample(self) -> Sample {
-        // A single call may take longer than the measurement.
-        let (calls, time) = match (self.in_time, self.late) {
-            (0, Some(late)) => (1, late - self.begin),
-            (calls, _) => (calls, self.end - self.begin),
+        // Calls may take longer than the measurement: then count until the last one has ended.
+        let late = self.round_trips.len() - self.in_time;
+        let (calls, time) = match self.in_time {
+            few if few < late => (self.round_trips.len(), self.last - self.begin),
+            calls => (calls, self.end - self.begin),
         };
         Sample {
             round_trips: self.round_trips,
@@ -76,20 +77,20 @@ where
     C: AsyncFnMut() -> Result<(), Error>,
 {
     let clocked = RefCell::new(Clocked::new(amount));
-    let clocked = &clocked;
+    let shared = &clocked;
     try_join_all(callers.map(async |mut call| {
         let mut begun = Instant::now();
         loop {
             call().await?;
             watch.check()?;
-            match clocked.borrow_mut().ended(begun) {
+            match shared.borrow_mut().ended(begun) {
                 Some(next) => begun = next,
                 None => return Ok::<(), Error>(()),
             }
         }
     }))
     .await?;
-    Ok(clocked.replace(Clocked::new(amount)).sample())
+    Ok(clocked.into_inner().sample())
 }
 
 #[cfg(test)]
@@ -112,10 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_longer_than_the_measurement_is_one_call() {
+    fn calls_longer_than_the_measurement_count_until_the_last() {
         let mut clocked = Clocked::new(Amount { rounds: 1, time: MS, warm_up: MS });
-        assert!(clocked.ended_at(clocked.begin - MS, clocked.begin + 4 * MS).is_none());
+        let begin = clocked.begin;
+        assert!(clocked.ended_at(begin - MS, begin + MS).is_some());
+        assert!(clocked.ended_at(begin - MS, begin + 4 * MS).is_none());
+        assert!(clocked.ended_at(begin + MS, begin + 6 * MS).is_none());
         let sample = clocked.sample();
-        assert_eq!((sample.round_trips.len(), sample.calls_per_s), (1, 250.0));
+        assert_eq!((sample.round_trips.len(), sample.calls_per_s), (3, 500.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use am_measure::report::{Cell, Column, Report, range, rounds, short, times};
+use am_measure::report::{Cell, Column, Report, metric, range, rounds, short, times};
 use am_measure::{Cores, RoundTrips, Spread, median, together};
 
 use crate::load::Sample;
@@ -193,7 +193,10 @@ fn columns<'a>() -> [Column<Row<'a>>; 16] {
         (">p90", "rtt_ns.p90", |row| row.quantile(0.9)),
         (">p99", "rtt_ns.p99", |row| row.quantile(0.99)),
         (">p99.9", "rtt_ns.p999", |row| row.quantile(0.999)),
-        (">calls", "calls_per_s", |row| Cell::of(row.of.figure(row.work, Figure::Rate), |rate| Cell::Rate(rate, "/s"))),
+        (">calls", "calls_per_s", |row| {
+            // Of long calls there are few a second.
+            Cell::of(row.of.figure(row.work, Figure::Rate), |rate| Cell::Both(metric(rate) + "/s", short(rate)))
+        }),
         (">bytes", "bytes_per_s", |row| {
             row.of.bytes_per_s(row.work).map_or(Cell::Absent, |rate| Cell::Rate(rate, "B/s"))
         }),

@@ -195,7 +195,10 @@ pub(crate) fn check_calls(lines: &[Value], size: u64, transport: &str) {
         assert_eq!(line["transport"], if over_tcp { "tcp" } else { transport }, "{line}");
         let [p50, p90, p99, p999] = ["p50", "p90", "p99", "p999"].map(|key| line["rtt_ns"][key].as_u64().expect(key));
         assert!(0 < p50 && p50 <= p90 && p90 <= p99 && p99 <= p999, "{line}");
-        assert!(line["calls_per_s"].as_u64() > Some(0) && line["n"].as_u64() >= line["outstanding"].as_u64(), "{line}");
+        assert!(
+            line["calls_per_s"].as_f64() > Some(0.0) && line["n"].as_u64() >= line["outstanding"].as_u64(),
+            "{line}"
+        );
         assert!(line["call"] != "echo" || line["size"] == size, "{line}");
     }
     let count = |key: &str| others.iter().filter(|line| line[key].is_string()).count();
