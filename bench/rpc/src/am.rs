@@ -9,7 +9,7 @@ use am_measure::{Amount, Driver, Error, SpinWait, Watch};
 use futures_channel::oneshot;
 
 use crate::load::{Clocked, Sample};
-use crate::turn::{Given, NAMES, Near};
+use crate::near::{Given, NAMES, Near};
 use crate::work::{Check, Work, changed};
 
 const ENDPOINT: &str = "am-bench";

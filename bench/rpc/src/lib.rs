@@ -6,7 +6,7 @@
 //!               ├─ am.rs      a bare request and its reply      keep 1 or 64    reply
 //!               ├─ ours.rs    our calls                         calls under     run the method
 //!               └─ rivals/    tonic, tarpc, over TCP            way: load.rs
-//!   ─▶ report.rs, orca.rs, plot.rs
+//!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
 //!
 //! Both sides are threads of this process, each on its host (a network namespace, or this machine) and pinned to its core.
@@ -16,6 +16,8 @@
 
 mod am;
 mod load;
+mod measured;
+mod near;
 mod orca;
 mod order;
 mod ours;
@@ -29,8 +31,8 @@ use clap::Args;
 
 use am_measure::options::{self, Origin, PlotOption, check_once, only, usage};
 use am_measure::{Common, Driver, Error, Here, HostsArg, Progress, Topology, Watch};
+use measured::{Figures, Measured};
 use order::Marshalling;
-use report::{Measured, Rpc};
 use turn::Order;
 use work::{Stack, Work};
 
@@ -96,7 +98,8 @@ impl RpcArgs {
                 all.extend(given.into_iter().map(|(work, sample)| Measured { round, work, sample }));
             }
         }
-        let measured = Rpc { rows, all, marshalling, transport: topology.transport().to_owned(), cores: order.cores };
+        let measured =
+            Figures { rows, all, marshalling, transport: topology.transport().to_owned(), cores: order.cores };
         self.common.print.publish(measured.report(), &Origin::new(topology.transport(), Some(sides.mtu)))?;
         self.plot.write(|| measured.svg())
     }

@@ -83,7 +83,8 @@ where
         loop {
             call().await?;
             watch.check()?;
-            match shared.borrow_mut().ended(begun) {
+            let next = shared.borrow_mut().ended(begun);
+            match next {
                 Some(next) => begun = next,
                 None => return Ok::<(), Error>(()),
             }

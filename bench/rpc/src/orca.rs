@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use am_measure::report::{Cell, Column, Report, nanoseconds, short};
 
-use crate::report::{Figure, Rpc};
+use crate::measured::{Figure, Figures};
 use crate::work::{LONG, Method, Stack, Work};
 
 /// A row of the paper that has one of ours.
@@ -51,7 +51,7 @@ const RATIOS: [(&str, usize, usize); 5] = [
 ];
 
 struct Beside<'a> {
-    of: &'a Rpc,
+    of: &'a Figures,
     row: &'static PaperRow,
 }
 
@@ -91,13 +91,13 @@ fn with_unit(figure: f64, unit: &str) -> Cell {
 }
 
 /// A ratio of the paper, and ours: `None` where one of our rows was not measured.
-fn ratio(of: &Rpc, (_, over, under): (&str, usize, usize)) -> (f64, Option<f64>) {
+fn ratio(of: &Figures, (_, over, under): (&str, usize, usize)) -> (f64, Option<f64>) {
     let ours = |nth: usize| Beside { of, row: &PAPER[nth] }.ours();
     (PAPER[over].last / PAPER[under].last, ours(over).zip(ours(under)).map(|(over, under)| over / under))
 }
 
 /// The paper's tables, and ours beside them.
-pub(crate) fn report(of: &Rpc, report: &mut Report) {
+pub(crate) fn report(of: &Figures, report: &mut Report) {
     report.say("the Orca paper's tables 3 and 4, on Myrinet, beside ours\n");
     let rows: Vec<Beside<'_>> = PAPER.iter().map(|row| Beside { of, row }).collect();
     report.rows(&columns(), &rows);
@@ -111,7 +111,7 @@ pub(crate) fn report(of: &Rpc, report: &mut Report) {
 }
 
 /// The ratios, for the summary.
-pub(crate) fn summary(of: &Rpc) -> Value {
+pub(crate) fn summary(of: &Figures) -> Value {
     let each = |of_paper: &(&str, usize, usize)| {
         let (paper, ours) = ratio(of, *of_paper);
         json!({ "what": of_paper.0, "paper": short(paper), "ours": ours.map(short) })

@@ -15,8 +15,8 @@ use futures_channel::oneshot;
 
 use crate::am::{MAX_WAIT, OPENING};
 use crate::load::{Sample, keep_busy};
+use crate::near::{Given, NAMES, Near};
 use crate::order::{Order, order};
-use crate::turn::{Given, NAMES, Near};
 use crate::work::{Check, LONG, Method, Work, changed};
 
 #[service]
@@ -138,14 +138,14 @@ async fn measure_one(calls: &CallsClient, work: &Work, amount: Amount, watch: &W
     }
     let order = order();
     match work.method {
-        Method::Echo if work.size == 0 => busy!(calls.null(), nothing => nothing == ()),
+        Method::Echo if work.size == 0 => busy!(calls.null(), nothing => matches!(nothing, ())),
         Method::Echo => {
             let check = Check::new(work.size);
             busy!(calls.echo(&check.bytes), bytes => check.is_sent(&bytes))
         }
-        Method::Ready => busy!(calls.ready(), nothing => nothing == ()),
-        Method::Task => busy!(calls.task(), nothing => nothing == ()),
-        Method::Pool => busy!(calls.pool(), nothing => nothing == ()),
+        Method::Ready => busy!(calls.ready(), nothing => matches!(nothing, ())),
+        Method::Task => busy!(calls.task(), nothing => matches!(nothing, ())),
+        Method::Pool => busy!(calls.pool(), nothing => matches!(nothing, ())),
         Method::Order => busy!(calls.order(order), count => count == order.count()),
         Method::OrderBySerde => busy!(calls.order_by_serde(Serde(order)), count => count == order.count()),
         Method::Increment => busy!(calls.increment(1), number => number != 0),

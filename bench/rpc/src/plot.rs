@@ -4,13 +4,13 @@ use am_measure::Error;
 use am_measure::chart::{self, COLOURS, Curve, Horizontal, Names, Panel, Vertical};
 use am_measure::report::{bytes, metric, nanoseconds};
 
-use crate::report::{Figure, Rpc};
+use crate::measured::{Figure, Figures};
 use crate::work::{Method, OUTSTANDING, Stack, Work};
 
 /// Where the null call is on the axis of sizes, which is logarithmic.
 const NULL_AT: f64 = 64.0;
 
-impl Rpc {
+impl Figures {
     /// Both panels, as SVG.
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let title = format!("calls over {}; tonic and tarpc over TCP", self.transport);

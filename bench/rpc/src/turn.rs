@@ -9,15 +9,9 @@ use am_measure::drivers::facility;
 use am_measure::{Amount, Cores, DriverOptions, Error, Progress, Side, Watch, pin};
 use futures_channel::oneshot;
 
-use crate::load::Sample;
+use crate::near::{Given, NAMES, Near};
 use crate::work::{LONG, Stack, Work};
 use crate::{am, ours, rivals};
-
-/// The names of the nodes.
-pub(crate) const NAMES: [&str; 2] = ["alpha", "beta"];
-
-/// What a turn has measured.
-pub(crate) type Given = Vec<(Work, Sample)>;
 
 /// What is measured, and where.
 pub(crate) struct Order<'a> {
@@ -28,21 +22,6 @@ pub(crate) struct Order<'a> {
     pub(crate) cores: Cores,
     pub(crate) progress: &'a Progress,
     pub(crate) watch: &'a Watch,
-}
-
-/// What the near side of a turn has to know.
-pub(crate) struct Near<'a> {
-    pub(crate) work: Vec<Work>,
-    pub(crate) amount: Amount,
-    pub(crate) progress: &'a Progress,
-    /// Says that the far side has ended, too.
-    pub(crate) watch: &'a Watch,
-}
-
-impl Near<'_> {
-    pub(crate) fn announce(&self, work: &Work) {
-        self.progress.say(&format!("{} by {}", work.name(), work.stack.name()));
-    }
 }
 
 /// Measure a stack once. Each turn of a run has another number.

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::load::Sample;
-use crate::turn::{Given, Near};
+use crate::near::{Given, Near};
 use crate::work::{Stack, Work};
 
 /// A client that is connected.
