@@ -102,7 +102,7 @@ const LEGEND: &str = concat!(
     "  am               a bare request and its reply; tonic and tarpc: over TCP, both sides sleep while they are idle\n",
     "  null, async      ready: when it is polled first; a task: the call becomes one, and its result is a message of its own\n",
     "  null, pool       on a thread of the pool, which shares the far side's core\n",
-    "  order            a structure of 22 numbers and texts, read by the method\n",
+    "  order            a structure of numbers, texts and six lines of these, read by the method\n",
     "  increment, array the paper's object: a number behind a lock, and a list that is read into memory of its own\n",
 );
 
@@ -255,5 +255,52 @@ impl Gate {
             Wanted::AtMost(most) => ratio <= most,
             Wanted::AtLeast(least) => ratio >= least,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_measure::{Cores, round_trips};
+
+    use super::*;
+    use crate::load::Sample;
+    use crate::measured::Measured;
+
+    /// Null calls of each stack, which take so many microseconds, in two rounds, the second on a machine half as fast.
+    fn figures(micros: [u64; 4]) -> Figures {
+        let rows: Vec<Work> =
+            Stack::ALL.iter().flat_map(|stack| OUTSTANDING.map(|many| Work::null(*stack, many))).collect();
+        let one = |work: &Work, round: usize| {
+            let ns = micros[work.stack as usize] * 1000 * (round as u64 + 1);
+            let mut calls = round_trips();
+            calls.record_n(ns, 10).unwrap();
+            Measured { round, work: *work, sample: Sample { round_trips: calls, calls_per_s: 1e9 / ns as f64 } }
+        };
+        let all = (0..2).flat_map(|round| rows.iter().map(move |work| one(work, round))).collect();
+        let cores = Cores { near: Some(0), far: Some(1) };
+        Figures { rows, all, marshalling: Marshalling::of_both(), transport: "xdp".to_owned(), cores }
+    }
+
+    #[test]
+    fn what_is_wanted_is_reached_or_it_is_said_that_it_is_not() {
+        let of = |figures: &Figures| {
+            let summary = figures.summary();
+            let gates = summary["gates"].as_array().unwrap();
+            gates.iter().map(|gate| gate["reached"].as_bool().unwrap()).collect::<Vec<_>>()
+        };
+        let good = figures([10, 12, 130, 30]);
+        assert_eq!(of(&good), [true; 6]);
+        assert!((good.summary()["tonic_over_rpc"].as_f64().unwrap() - 130.0 / 12.0).abs() < 0.02);
+        let bad = figures([10, 14, 130, 30]);
+        assert_eq!(of(&bad), [false, false, true, false, false, true]);
+        let said = bad.report().text;
+        assert!(
+            said.contains("rpc_over_am           1.40 (rounds: 1.40 to 1.40), at most 1.3 wanted: not reached\n"),
+            "{said}"
+        );
+        assert!(
+            said.contains("tarpc_over_rpc        2.14 (rounds: 2.14 to 2.14), at least 2 wanted: reached\n"),
+            "{said}"
+        );
     }
 }
