@@ -347,6 +347,12 @@ impl<S> Endpoint<S> {
         }
     }
 
+    /// What this endpoint does from now on while it waits and nothing happens, instead of what its [node](crate::Builder::idle) does. For a thread
+    /// that sometimes spins and sometimes sleeps.
+    pub fn set_idle(&mut self, idle: Idle) {
+        self.idle = idle;
+    }
+
     /// Set how many messages this endpoint may handle in a visit of its [set](crate::EndpointSet), in units of
     /// [`EndpointSet::VISIT`](crate::EndpointSet::VISIT). It is 1 at first, and 0 means 1. It is valid from the next visit on.
     pub fn set_weight(&self, weight: u8) {

@@ -155,6 +155,7 @@
 // The code that `#[derive(Wire)]` writes names this crate, also in this crate.
 extern crate self as am_rpc;
 
+mod arrivals;
 mod bytes;
 mod calls;
 pub mod codec;
@@ -163,6 +164,7 @@ mod control;
 mod deadlines;
 mod dispatch;
 mod error;
+mod helper;
 mod incoming;
 mod local;
 mod method;
@@ -184,12 +186,15 @@ mod tasks;
 mod times;
 #[cfg(feature = "tower")]
 mod tower;
+mod waiters;
 
 pub use am_rpc_macros::service;
+pub use arrivals::Arrivals;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
 pub use context::Context;
 pub use control::Cancelled;
 pub use error::{CallError, NotSent, RpcError, ServeError};
+pub use helper::{Helper, HelperPanicked, StartError};
 pub use local::Local;
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
 pub use peer::{Call, DEFAULT_TIME, Peer, View};

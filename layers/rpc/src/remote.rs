@@ -7,12 +7,14 @@
 //!   task.await, task.wait() ◀──── outcome ───────┘
 //!   task dropped ────────────────────────────▶ the task is dropped, and so its calls are cancelled
 //! ```
+//!
+//! While a thread waits for an outcome, the node's thread may poll instead of sleeping ([`Helper`](crate::Helper)).
 
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::task::{Context as PollContext, Poll, Wake};
+use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
 use am_api::NodeWaker;
@@ -21,6 +23,7 @@ use futures_util::future::{Either, select};
 
 use crate::local::Local;
 use crate::tasks::Woken;
+use crate::waiters::Waiters;
 
 /// The most jobs that wait for the node's thread.
 pub const MAX_JOBS: usize = 1 << 14;
@@ -51,6 +54,7 @@ pub struct Remote {
     jobs: SyncSender<Job>,
     woken: Arc<Woken>,
     node: ThreadId,
+    pub(crate) waiters: Arc<Waiters>,
 }
 
 /// What other threads have posted.
@@ -62,8 +66,8 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(crate) fn new(waker: NodeWaker) -> (Remote, Jobs) {
         let (jobs, waiting) = sync_channel(MAX_JOBS);
-        let woken = Woken::new(waker);
-        (Remote { jobs, woken: woken.clone(), node: thread::current().id() }, Jobs { waiting, woken })
+        let (woken, waiters) = (Woken::new(waker.clone()), Waiters::new(waker));
+        (Remote { jobs, woken: woken.clone(), node: thread::current().id(), waiters }, Jobs { waiting, woken })
     }
 
     /// Begin what was posted. Returns whether there was something.
@@ -96,7 +100,19 @@ impl Remote {
         if self.jobs.try_send(Box::new(job)).is_ok() {
             self.woken.wake_by_ref();
         }
-        RemoteTask { outcome, node: self.node }
+        RemoteTask { outcome, node: self.node, waiters: self.waiters.clone() }
+    }
+
+    /// End the sleep of the node's thread.
+    pub(crate) fn wake(&self) {
+        self.woken.wake_by_ref();
+    }
+
+    /// Wait by other means than [`RemoteTask::wait`], such as a lock or a barrier: a [`Helper`](crate::Helper) polls meanwhile, because the
+    /// program does not need its core.
+    pub fn while_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let _waiter = self.waiters.wait();
+        wait()
     }
 }
 
@@ -108,10 +124,10 @@ impl fmt::Debug for Remote {
 
 /// The future of what [`Remote::run`] runs. Any executor can poll it; a thread without one can [`wait`](RemoteTask::wait).
 #[must_use = "dropping it cancels the calls that it waits for"]
-#[derive(Debug)]
 pub struct RemoteTask<T> {
     outcome: oneshot::Receiver<T>,
     node: ThreadId,
+    waiters: Arc<Waiters>,
 }
 
 /// Why a task of another thread has no outcome.
@@ -132,11 +148,24 @@ impl<T> RemoteTask<T> {
     ///
     /// # Errors
     /// See [`RemoteError`].
-    pub fn wait(self) -> Result<T, RemoteError> {
+    pub fn wait(mut self) -> Result<T, RemoteError> {
         if thread::current().id() == self.node {
             return Err(RemoteError::OnNodeThread);
         }
-        futures_executor::block_on(self)
+        let waiter = self.waiters.wait();
+        let waker = Waker::from(waiter.clone());
+        loop {
+            if let Poll::Ready(outcome) = Pin::new(&mut self).poll(&mut PollContext::from_waker(&waker)) {
+                return outcome;
+            }
+            waiter.park();
+        }
+    }
+}
+
+impl<T> fmt::Debug for RemoteTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteTask").finish_non_exhaustive()
     }
 }
 
