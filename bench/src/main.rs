@@ -19,9 +19,10 @@
 //! has the wire to itself while it is open, and the same loops measure all of them. A ratio is that of the figures in the table.
 //!
 //! The parts are in three libraries: `am-measure` has what measures, `am-papers` the tables of the papers, `am-bench-rpc` calls. Here are the
-//! command line, `compare` and `wakeup`. Read first: `commands/mod.rs`, then [`am_measure`].
+//! command line, `compare`, `wakeup` and `busy`. Read first: `commands/mod.rs`, then [`am_measure`].
 #![forbid(unsafe_code)]
 
+mod busy;
 mod commands;
 mod compare;
 mod wakeup;

@@ -88,6 +88,14 @@ impl Cores {
         })
     }
 
+    /// For a thread that is on neither side's core: another one, or the far side's if there are only these. `None` if the sides are not
+    /// pinned.
+    pub fn third(&self) -> Option<usize> {
+        self.near.and(self.far)?;
+        let free = usable().into_iter().rev().find(|core| ![self.near, self.far].contains(&Some(*core)));
+        free.or(self.far)
+    }
+
     /// The cores in words, for a footer.
     pub fn words(&self) -> String {
         match (self.near, self.far) {

@@ -12,6 +12,7 @@ use crate::deploy::veth::WireRate;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::options::{self, CoresOption, DEFAULT_MTU, OpenOptions, Origin, usage};
+use crate::out;
 use crate::plan::{Bench, FramingArg};
 
 /// The value of `--hosts`.
@@ -108,6 +109,21 @@ impl Topology {
                 Err(usage("this command runs both sides on their own hosts: give --hosts veth"))
             }
         }
+    }
+
+    /// The sides over each of these, and the name of its transport. Of several, one that lacks a right is left out.
+    pub fn all_sides(topologies: &[Topology]) -> Result<Vec<(&str, Sides)>, Error> {
+        let mut places = vec![];
+        for topology in topologies {
+            match topology.sides(&[Driver::Am]) {
+                Ok(sides) => places.push((topology.transport(), sides)),
+                Err(why) if topologies.len() > 1 && why.exit_code() == 3 => {
+                    out::status(&format!("nothing over {}: {why}", topology.transport()));
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(places)
     }
 
     /// The default framing. On a cable of our own nothing needs to be found out, and every round has to be the same.

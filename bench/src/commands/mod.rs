@@ -16,6 +16,7 @@ use am_papers::table2::Table2Args;
 use clap::error::ErrorKind::InvalidSubcommand;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::busy::{self, BusyArgs};
 use crate::compare::{self, CompareArgs};
 use crate::wakeup::WakeupArgs;
 use am_measure::deploy::{child, machines};
@@ -38,6 +39,7 @@ EXAMPLES
     am-bench contention --plot contention.svg
     am-bench permute
     am-bench wakeup
+    am-bench busy
     am-bench phases --plot phases.svg
     am-bench table2
     am-bench table2 --wire 1gbit
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     /// How soon a thread that sleeps runs again: in a node's wait by a message or a waker, beside a thread that is blocked in a
     /// kernel UDP socket, or parked
     Wakeup(WakeupArgs),
+    /// What it costs a computing program to answer calls, and how soon they are answered: by polls in its loop, by a thread that
+    /// spins, by a helper that sleeps, by a flag [default: over veth (where rights allow) and shm in turn]
+    Busy(BusyArgs),
     /// The send, transfer and receive phase of a Directed Point message, measured apart, by size, with warm and with cold
     /// caches; the bandwidth of memory copies; and the calls' own cost beside a null system call
     /// [default: over veth (where rights allow), shm and udp in turn]
@@ -140,6 +145,9 @@ pub(crate) enum Command {
     /// The process of one turn of `compare`, which starts it.
     #[command(hide = true)]
     Turn,
+    /// The process that calls in `busy`, which starts it.
+    #[command(hide = true)]
+    Caller,
 }
 
 /// The far side between two machines.
@@ -199,6 +207,7 @@ impl Cli {
             Some(Command::Permute(args)) => args.run(watch),
             Some(Command::Scale(args)) => args.run(watch),
             Some(Command::Wakeup(args)) => args.run(watch),
+            Some(Command::Busy(args)) => args.run(watch),
             Some(Command::Phases(args)) => args.run(watch),
             Some(Command::Table2(args)) => args.run(watch),
             Some(Command::Rpc(args)) => args.run(watch),
@@ -206,6 +215,7 @@ impl Cli {
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),
             Some(Command::Turn) => compare::take_turn(watch),
+            Some(Command::Caller) => busy::call(watch),
         }
     }
 }

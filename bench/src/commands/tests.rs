@@ -25,12 +25,13 @@ fn places(line: &str) -> Result<Vec<Topology>, String> {
         Some(Command::Permute(args)) => args.trunks().map(|_| vec![]),
         Some(Command::Scale(args)) => args.check().map(none),
         Some(Command::Phases(args)) => args.topologies(),
+        Some(Command::Busy(args)) => args.topologies(),
         Some(Command::Table2(args)) => one(args.topology()),
         Some(Command::Rpc(args)) => one(args.topology()),
         Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
         None if cli.serve => cli.end.transport().map(|_| vec![]),
         None => cli.run(&Watch::default()).map(none),
-        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn) => Ok(vec![]),
+        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn | Command::Caller) => Ok(vec![]),
     };
     places.map_err(|error| {
         assert_eq!(error.exit_code(), 2, "{line}: {error}");

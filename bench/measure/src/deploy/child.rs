@@ -141,7 +141,7 @@ pub struct Lines<T> {
 
 impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     /// Read from here; `closed` is called at the end of the input.
-    pub(crate) fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
+    pub fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
         let (send, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {

@@ -30,8 +30,7 @@ use am_measure::deploy::{self, Sides};
 use am_measure::drivers::{self, Vertex};
 use am_measure::options::{self, OpenOptions, PlotOption, Print, RoundsOption, only, usage};
 use am_measure::{
-    Cores, Driver, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Side, Spread, Topology, Watch, median,
-    out, pin,
+    Cores, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Side, Spread, Topology, Watch, median, pin,
 };
 use caches::{Caches, Evictor};
 use calls::Call;
@@ -145,7 +144,7 @@ pub(crate) struct Phases {
 
 /// Measure over each of the transports in turn, in rounds.
 fn measure(topologies: &[Topology], order: Order, quiet: bool, watch: &Watch) -> Result<Phases, Error> {
-    let places = places(topologies)?;
+    let places = Topology::all_sides(topologies)?;
     let caches = Caches::of(order.cores.near);
     let Order { sizes, rounds, cores, .. } = &order;
     let steps = places.len() * (sizes.len() + 1) + copies::SIZES.len();
@@ -229,21 +228,6 @@ fn sample(part: &mut Part, mut near: Near<'_>, progress: &Progress) -> Result<()
     calls::round(&mut part.calls, near.vertex, Nid(Side::Near as u32))?;
     progress.done();
     Ok(())
-}
-
-/// The sides over each transport. Of several, one that lacks a right is left out.
-fn places(topologies: &[Topology]) -> Result<Vec<(&str, Sides)>, Error> {
-    let mut places = vec![];
-    for topology in topologies {
-        match topology.sides(&[Driver::Am]) {
-            Ok(sides) => places.push((topology.transport(), sides)),
-            Err(why) if topologies.len() > 1 && why.exit_code() == 3 => {
-                out::status(&format!("nothing over {}: {why}", topology.transport()));
-            }
-            Err(why) => return Err(why),
-        }
-    }
-    Ok(places)
 }
 
 impl Part {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod any_bytes;
+mod arrivals;
 mod bad_wire;
 mod beside;
 mod checks;
@@ -9,6 +10,7 @@ mod common;
 mod derive;
 mod endurance;
 mod examples;
+mod helper;
 mod hostile;
 mod layouts;
 mod lengths;
