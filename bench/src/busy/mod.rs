@@ -12,6 +12,7 @@
 mod caller;
 mod report;
 
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -21,10 +22,11 @@ use am_measure::deploy::{self, Sides};
 use am_measure::drivers::{facility, node};
 use am_measure::options::{AmountOptions, OpenOptions, Print, only, usage};
 use am_measure::{
-    Amount, Cores, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Side, Topology, Watch, pin,
+    Amount, Cores, DriverOptions, Error, FramingArg, Here, HostsArg, Progress, Side, Topology, Watch, out, pin,
 };
 use am_rpc::{Arrivals, Helper, Remote, Rpc};
 use clap::Args;
+use nix::unistd::gettid;
 
 pub(crate) use caller::call;
 use caller::{Answers, CalledServer, Caller, NAMES, Opening};
@@ -105,12 +107,14 @@ enum Way {
     Polls(u32),
     Spin(Place),
     Helper(Place),
+    /// A helper with real-time priority, on the program's core.
+    Urgent,
     Flag(Place),
     /// A helper, while the program waits.
     Waits(Place),
 }
 
-const WAYS: [Way; 11] = [
+const WAYS: [Way; 12] = [
     Way::Nothing,
     Way::Polls(1),
     Way::Polls(1000),
@@ -118,6 +122,7 @@ const WAYS: [Way; 11] = [
     Way::Spin(Place::Shared),
     Way::Helper(Place::Elsewhere),
     Way::Helper(Place::Shared),
+    Way::Urgent,
     Way::Flag(Place::Elsewhere),
     Way::Flag(Place::Shared),
     Way::Waits(Place::Elsewhere),
@@ -151,14 +156,15 @@ struct Busy {
 
 fn measure(topologies: &[Topology], plan: Plan, quiet: bool, watch: &Watch) -> Result<Busy, Error> {
     let places = Topology::all_sides(topologies)?;
-    let progress = Progress::new(places.len() * plan.amount.rounds * WAYS.len(), quiet);
+    let ways = ways();
+    let progress = Progress::new(places.len() * plan.amount.rounds * ways.len(), quiet);
     let part = |(transport, _): &(&str, Sides)| Part { transport: (*transport).to_owned(), turns: vec![] };
     let mut parts: Vec<Part> = places.iter().map(part).collect();
     for round in 0..plan.amount.rounds {
         for (part, (_, sides)) in parts.iter_mut().zip(&places) {
             // Each round begins with another way.
-            for nth in 0..WAYS.len() {
-                let way = WAYS[(nth + round) % WAYS.len()];
+            for nth in 0..ways.len() {
+                let way = ways[(nth + round) % ways.len()];
                 progress.say(&format!("{} over {}", report::name(way), part.transport));
                 let stage = Stage { sides, nth: part.turns.len(), plan, watch };
                 let (bodies, calls) = sides.at(Side::Near, || stage.turn(way))??;
@@ -168,6 +174,21 @@ fn measure(topologies: &[Topology], plan: Plan, quiet: bool, watch: &Watch) -> R
         }
     }
     Ok(Busy { parts, plan })
+}
+
+/// Those that this user may measure.
+fn ways() -> Vec<Way> {
+    let tried = chrt(&["--rr", "1", "true"]);
+    let may_be_urgent = tried.map_err(|why| out::status(&format!("no helper with real-time priority: {why}")));
+    WAYS.into_iter().filter(|way| *way != Way::Urgent || may_be_urgent.is_ok()).collect()
+}
+
+/// Set or try real-time priority, by `chrt` of util-linux: the system call would need `unsafe` code.
+fn chrt(options: &[&str]) -> Result<(), Error> {
+    let ran = Command::new("chrt").args(options).output();
+    let Output { status, stderr, .. } = ran.map_err(Error::system("running chrt"))?;
+    let why = || Error::Facility(format!("chrt: {}", String::from_utf8_lossy(&stderr).trim()));
+    if status.success() { Ok(()) } else { Err(why()) }
 }
 
 /// One turn.
@@ -182,7 +203,8 @@ impl Stage<'_> {
     fn turn(&self, way: Way) -> Result<(Bodies, Vec<u64>), Error> {
         let phase = &Phase::default();
         let helper = match way {
-            Way::Helper(place) | Way::Waits(place) => Some(self.helper(place)?),
+            Way::Helper(place) | Way::Waits(place) => Some(self.helper(place, false)?),
+            Way::Urgent => Some(self.helper(Place::Shared, true)?),
             _ => None,
         };
         let remote = helper.as_ref().map(|helper| helper.remote().clone());
@@ -241,10 +263,13 @@ impl Stage<'_> {
         }
     }
 
-    fn helper(&self, place: Place) -> Result<Helper, Error> {
+    fn helper(&self, place: Place, is_urgent: bool) -> Result<Helper, Error> {
         let (core, open) = (self.core(place), self.opening());
         Helper::start("helper", move || {
             pin(core)?;
+            if is_urgent {
+                chrt(&["--rr", "--pid", "1", &gettid().to_string()])?;
+            }
             open()
         })
         .map_err(facility)

@@ -18,6 +18,7 @@ pub(super) fn name(way: Way) -> String {
         Way::Polls(every) => format!("a poll after {every} bodies"),
         Way::Spin(_) => "a thread that spins".to_owned(),
         Way::Helper(_) => "a helper".to_owned(),
+        Way::Urgent => "a helper, real-time".to_owned(),
         Way::Flag(_) => "a flag after each body".to_owned(),
         Way::Waits(_) => "a helper, the program waits".to_owned(),
     }
@@ -26,6 +27,7 @@ pub(super) fn name(way: Way) -> String {
 fn place(way: Way) -> Option<Place> {
     match way {
         Way::Nothing | Way::Polls(_) => None,
+        Way::Urgent => Some(Place::Shared),
         Way::Spin(place) | Way::Helper(place) | Way::Flag(place) | Way::Waits(place) => Some(place),
     }
 }
@@ -38,10 +40,11 @@ fn key(way: Way) -> String {
         Way::Polls(every) => format!("polls_{every}"),
         Way::Spin(_) => "spin".to_owned(),
         Way::Helper(_) => "helper".to_owned(),
+        Way::Urgent => "urgent".to_owned(),
         Way::Flag(_) => "flag".to_owned(),
         Way::Waits(_) => "waits".to_owned(),
     };
-    if place(way) == Some(Place::Shared) { name + "_shared" } else { name }
+    if place(way) == Some(Place::Shared) && way != Way::Urgent { name + "_shared" } else { name }
 }
 
 /// A way over one transport.
@@ -117,7 +120,7 @@ impl Part {
             }),
             calls: of(way).flat_map(|turn: &Turn| turn.calls.clone()).collect(),
         };
-        super::WAYS.into_iter().map(row).collect()
+        super::WAYS.into_iter().map(row).filter(|row| row.rounds > 0).collect()
     }
 }
 
@@ -145,7 +148,7 @@ impl Busy {
             report.rows(COLUMNS, rows);
         }
         report.say(LEGEND);
-        for row in parts.iter().flatten().filter(|row| matches!(row.way, Way::Helper(_))) {
+        for row in parts.iter().flatten().filter(|row| matches!(row.way, Way::Helper(_) | Way::Urgent)) {
             if let Some(verdict) = verdict(row) {
                 report.say(verdict);
             }
@@ -175,7 +178,8 @@ fn verdict(row: &Row) -> Option<String> {
     let so = |is: bool| if is { "reached" } else { "MISSED" };
     let place = if place(row.way) == Some(Place::Shared) { "on the program's core" } else { "on another core" };
     Some(format!(
-        "  wanted of a helper {place} over {}: at most {:.0} %: {}; at most {} µs: {}",
+        "  wanted of {} {place} over {}: at most {:.0} %: {}; at most {} µs: {}",
+        name(row.way),
         row.transport,
         MOST_COST * 100.0,
         so(cost <= MOST_COST),

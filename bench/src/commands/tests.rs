@@ -77,10 +77,11 @@ fn places_have_names() {
         ("logp --hosts sim", sim("sim:1,frame=1514")),
         ("logp --peer beta --on xdp:eth1", peer("xdp:eth1")),
         ("phases --size 64,1 --hosts shm", Topology::Processes(LocalTransport::Shm, Some(1500))),
+        ("busy --hosts udp --calls 100", Topology::Processes(LocalTransport::Udp, None)),
     ] {
         assert_eq!(places(line), Ok(vec![expected]), "{line}");
     }
-    assert_eq!([places("logp").unwrap().len(), places("phases").unwrap().len()], [4, 3]);
+    assert_eq!(["logp", "phases", "busy"].map(|line| places(line).unwrap().len()), [4, 3, 2]);
     for line in [
         "--serve --on xdp:eth1 --name beta",
         "serve --on udp:10.0.0.2:7000",
@@ -159,6 +160,8 @@ const WRONG: &[(&str, &str)] = &[
     ("ablation --on xdp:eth1", "--on"),
     ("logp --driver am", "choose one with --hosts"),
     ("phases --xdp native", "--hosts veth"),
+    ("busy --xdp native", "--hosts veth"),
+    ("busy --calls 0", "--calls"),
     ("contention --clients 17", "at most 16 hosts"),
     ("contention --clients 4,2", "as in 1,4,16"),
     ("contention --hosts sim --server threads", "real threads"),

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod busy;
 mod loopback;
 mod many;
 mod peer;

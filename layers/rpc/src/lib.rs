@@ -149,6 +149,18 @@
 //!
 //! An [`Rpc`] and its peers stay on their node's thread. Other threads call by [`Remote::run`]: what they give it runs there, as a task.
 //!
+//! # Programs that compute
+//!
+//! A program that computes for long makes its callers wait, and polls in its loops cost more than they find. *Poll when idle, interrupt when
+//! busy* is what Orca did (§4.1), in two ways here:
+//!
+//! | | methods run | the program computes | the program waits for a call |
+//! | --- | --- | --- | --- |
+//! | [`Helper`] | on the helper's thread, which has the node | the helper sleeps until something arrives | the helper polls without a pause |
+//! | [`Arrivals`] | on the program's thread, between two steps of its work | a step reads a flag: no system call | [`block_on`](Rpc::block_on) polls |
+//!
+//! The helper best has a core that computes nothing. `am-bench busy` measures both beside polls and a thread that spins.
+//!
 //! Read first: this page, `examples/kv.rs`, [`Rpc`], [`CallError`]; then `dispatch.rs`, `incoming.rs` and `runtime.rs`.
 #![forbid(unsafe_code)]
 
