@@ -86,14 +86,14 @@ impl Arrivals {
 
     /// Whether [`poll`](Arrivals::poll) has something to do.
     #[inline]
-    pub fn is_some(&self) -> bool {
+    pub fn are_waiting(&self) -> bool {
         self.watched.has_arrived.load(SeqCst)
     }
 
     /// Handle what has arrived, if anything has. Returns how many messages and events there were.
     #[inline]
     pub fn poll(&mut self) -> usize {
-        if self.is_some() { self.take() } else { 0 }
+        if self.are_waiting() { self.take() } else { 0 }
     }
 
     /// The endpoint, to call and to wait, which polls by itself. The next [`poll`](Arrivals::poll) looks in any case, because what is done with the
@@ -164,6 +164,6 @@ impl Drop for Arrivals {
 
 impl fmt::Debug for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrivals").field("is_some", &self.is_some()).finish_non_exhaustive()
+        f.debug_struct("Arrivals").field("are_waiting", &self.are_waiting()).finish_non_exhaustive()
     }
 }

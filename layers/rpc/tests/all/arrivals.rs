@@ -34,7 +34,7 @@ fn until(what: &str, arrivals: &mut Arrivals, mut so: impl FnMut(&mut Arrivals) 
 fn until_quiet(arrivals: &mut Arrivals) {
     let mut in_a_row = 0;
     until("quiet", arrivals, |arrivals| {
-        in_a_row = if arrivals.is_some() { 0 } else { in_a_row + 1 };
+        in_a_row = if arrivals.are_waiting() { 0 } else { in_a_row + 1 };
         arrivals.poll();
         in_a_row == 10
     });
@@ -50,7 +50,7 @@ fn the_flag_is_set_by_what_arrives_and_cleared_by_a_poll() {
             async move { store.double(number).await }
         });
         // Nobody polls the node until the flag is set, and a poll without it does nothing.
-        until("the flag", &mut alpha, |alpha| alpha.is_some());
+        until("the flag", &mut alpha, |alpha| alpha.are_waiting());
         let calls = thread::spawn(move || call.wait());
         until("its answer", &mut alpha, |alpha| {
             alpha.poll();
@@ -67,7 +67,7 @@ fn a_program_waits_for_calls_between_polls() {
     let store = StoreClient::new(&alpha.rpc().peer("beta").expect("a name").within(LONG));
     for number in 0..20 {
         assert_eq!(alpha.rpc().block_on(store.double(number)), Ok(2 * number));
-        assert!(alpha.is_some(), "the wait has ended the watch");
+        assert!(alpha.are_waiting(), "the wait has ended the watch");
         until_quiet(&mut alpha);
     }
     // The deadline of a call that runs sets the flag: there is no answer.

@@ -4,6 +4,7 @@ use std::fs;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -234,12 +235,14 @@ fn a_panic_of_what_the_program_gave_is_said_at_the_end() {
 #[test]
 fn a_helper_may_be_dropped_on_its_own_thread() {
     let (alpha, _) = helper("drops-itself", &network());
-    let remote = alpha.remote().clone();
+    let (remote, (gives, gone)) = (alpha.remote().clone(), channel());
     let dropped = remote.run(move |_| {
         drop(alpha);
+        gives.send(()).expect("the test waits");
         async {}
     });
     // It may end before or after it has given the outcome.
     _ = dropped.wait();
+    assert_eq!(gone.recv(), Ok(()), "it has not survived the drop");
     compute_until("its thread has ended", || state("drops-itself").is_none());
 }
