@@ -60,8 +60,8 @@ enum Answer {
     Called(Vec<u64>),
 }
 
-/// Longer than a call takes when nothing is wrong.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Longer than anything here takes when nothing is wrong.
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// What acknowledges the first call.
 const REST: Duration = Duration::from_millis(2);
 

@@ -29,7 +29,7 @@ use clap::Args;
 use nix::unistd::gettid;
 
 pub(crate) use caller::call;
-use caller::{Answers, CalledServer, Caller, NAMES, Opening};
+use caller::{Answers, CalledServer, Caller, LIMIT, NAMES, Opening};
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HostsArg::APART)).help(
@@ -236,10 +236,11 @@ impl Stage<'_> {
         sleep(warm_up);
         phase.set(Phase::ALONE);
         sleep(time);
-        self.watch.check()?;
+        phase.wait_until_seen(self.watch)?;
         let Some(mut caller) = caller else { return Ok(vec![]) };
         phase.set(Phase::CALLED);
         let calls = caller.call(time, self.watch)?;
+        phase.wait_until_seen(self.watch)?;
         // While the caller is still there.
         phase.set(Phase::OVER);
         Ok(calls)
@@ -275,12 +276,15 @@ impl Stage<'_> {
         .map_err(facility)
     }
 
-    /// The thread that spins.
+    /// The thread that spins. Where no core is left for it, it leaves the caller's to the caller between two polls.
     fn spin(&self, place: Place, phase: &Phase) -> Result<(), Error> {
-        pin(self.core(place))?;
+        let core = pin(self.core(place))?;
         let mut rpc = self.opening()()?;
         while phase.get() != Phase::OVER {
             rpc.poll();
+            if core.is_some() && core == self.plan.cores.far {
+                thread::yield_now();
+            }
         }
         Ok(())
     }
@@ -323,9 +327,12 @@ impl Stage<'_> {
     }
 }
 
-/// What the program does now.
+/// What the program does now, and what it has last done something in.
 #[derive(Default)]
-struct Phase(AtomicUsize);
+struct Phase {
+    now: AtomicUsize,
+    seen: AtomicUsize,
+}
 
 impl Phase {
     const ALONE: usize = 1;
@@ -333,16 +340,36 @@ impl Phase {
     const OVER: usize = 3;
 
     fn set(&self, phase: usize) {
-        self.0.store(phase, Relaxed);
+        self.now.store(phase, Relaxed);
     }
 
     #[inline]
     fn get(&self) -> usize {
-        self.0.load(Relaxed)
+        self.now.load(Relaxed)
+    }
+
+    /// The program has done something in this phase.
+    #[inline]
+    fn see(&self, phase: usize) {
+        self.seen.store(phase, Relaxed);
+    }
+
+    /// A busy machine may leave the program no time for a while.
+    fn wait_until_seen(&self, watch: &Watch) -> Result<(), Error> {
+        let start = Instant::now();
+        while self.seen.load(Relaxed) != self.get() {
+            watch.check()?;
+            if start.elapsed() > LIMIT {
+                return Err(Error::PeerGone("the program does not compute".to_owned()));
+            }
+            sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn wait_until_over(&self) {
         while self.get() != Phase::OVER {
+            self.see(self.get());
             sleep(Duration::from_millis(10));
         }
     }
@@ -367,6 +394,7 @@ fn compute(phase: &Phase, mut each: impl FnMut()) -> Bodies {
                 each();
             }
             count += BATCH;
+            phase.see(now);
         }
         if let Some(body) = now.checked_sub(1).and_then(|at| bodies.get_mut(at)) {
             *body = Some(begin.elapsed().as_nanos() as f64 / count as f64);
