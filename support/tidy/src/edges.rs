@@ -95,7 +95,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     // What serves the transport `amd:`.
     ("am-api/tests", &["am-daemon", "am-testing"]),
-    ("layers/", &["am-transport"]),
+    ("layers/", &["am-transport", "am-ring", "am-testing"]),
     ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
     ("bindings/", &["am-testing"]),
     ("check", &["am-ring"]),
