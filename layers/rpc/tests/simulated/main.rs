@@ -10,6 +10,14 @@
 //! - Once the faults are over, each node calls another one by every method and gets the value; then no call, task,
 //!   stream, message or frame is left on any side.
 //!
+//! What these runs have found: a call that waited for its deadline because the answer that it runs came after the end of its
+//! connection; and a task that was not told, because its call came after that end.
+//!
+//! Bugs that were planted, and found within the first hundred seeds: a dropped call whose cancel is not sent (96 of them fail),
+//! a task that stays in the table (75), a queued call that is sent twice (92), credit of a stream that is not given back (96),
+//! calls that run and do not end with their connection (5),
+//! tasks that are not cancelled with theirs (1).
+//!
 //! `AM_SIM_SEEDS=FROM..TO` runs those; `AM_SIM_SEED=N` one of them.
 
 mod acts;
