@@ -272,7 +272,7 @@ impl<V, E> Future for Call<V, E> {
                             call.state = CallState::Pausing(Box::new(Sleep::new(&call.runtime, pause)));
                             continue;
                         }
-                        ending = again.or_earlier(ending);
+                        again.or_earlier(&mut ending);
                     }
                     call.state = CallState::Over;
                     spans::ended(&call.span, &ending);
@@ -302,10 +302,11 @@ impl<V, E> Call<V, E> {
         let within = again.due.saturating_sub(self.runtime.sender.time());
         match self.runtime.call(again.peer, again.called, &again.arguments, (within, None)) {
             Ok(key) => CallState::Begun(key),
-            Err(error) => match again.or_earlier(Ending::NoAnswer(error)) {
-                Ending::NoAnswer(error) => CallState::Failed(error),
-                Ending::Answer(..) => CallState::Over,
-            },
+            Err(error) => {
+                let mut ending = Ending::NoAnswer(error);
+                again.or_earlier(&mut ending);
+                if let Ending::NoAnswer(error) = ending { CallState::Failed(error) } else { CallState::Over }
+            }
         }
     }
 }

@@ -28,6 +28,12 @@ impl PeerState {
     fn new(link: Link) -> PeerState {
         PeerState { link, queue: VecDeque::new(), waiting: vec![] }
     }
+
+    /// The connection, if no call waits for room on it.
+    #[inline]
+    pub(crate) fn open(&mut self) -> Option<Connection> {
+        self.link.connection().filter(|_| self.queue.is_empty())
+    }
 }
 
 #[derive(Debug, Default)]

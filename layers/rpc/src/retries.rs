@@ -107,14 +107,13 @@ impl Again {
     }
 
     /// The outcome of all attempts: that the last one did not run says nothing about an earlier one.
-    pub(crate) fn or_earlier(&self, ending: Ending) -> Ending {
-        let may_have_run = match &ending {
+    pub(crate) fn or_earlier(&self, ending: &mut Ending) {
+        let may_have_run = match ending {
             Ending::Answer(status, _) => status.has_run(),
             Ending::NoAnswer(error) => error.may_have_run(),
         };
-        match self.unknown {
-            Some(why) if !may_have_run => Ending::NoAnswer(CallError::Unknown(why)),
-            _ => ending,
+        if let Some(why) = self.unknown.filter(|_| !may_have_run) {
+            *ending = Ending::NoAnswer(CallError::Unknown(why));
         }
     }
 }

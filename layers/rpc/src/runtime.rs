@@ -19,7 +19,7 @@ use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
-use crate::peers::{PeerKey, Peers};
+use crate::peers::{PeerKey, PeerState, Peers};
 use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, Status};
 use crate::stream::{Posts, StreamTable, Streams};
 use crate::tasks::Tasks;
@@ -165,12 +165,8 @@ impl Runtime {
         }
         let within = self.at_most(within);
         let mut calls = self.calls.borrow_mut();
-        if calls.len() >= MAX_CALLS {
-            return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
-        }
         let mut peers = self.peers.borrow_mut();
-        let link = peers.get(peer).filter(|state| state.queue.is_empty()).and_then(|state| state.link.connection());
-        if let Some(to) = link {
+        if let Some(to) = peers.get(peer).and_then(PeerState::open).filter(|_| calls.len() < MAX_CALLS) {
             let words = [called.method.id.to_word(), within.as_nanos() as u64];
             match self.sender.try_call_with(to, CALL, &words, arguments.size(), writing(arguments), within) {
                 Ok(id) => {
@@ -187,9 +183,26 @@ impl Runtime {
                 Err(error) => return Err(error.into()),
             }
         }
+        drop((calls, peers));
+        self.queue(peer, called, to_vec(arguments).map_err(CallError::Unencodable)?, (within, streams))
+    }
+
+    /// Let a call wait for room.
+    #[cold]
+    #[inline(never)]
+    fn queue(
+        &self,
+        peer: PeerKey,
+        called: Called,
+        arguments: Vec<u8>,
+        (within, streams): (Duration, Option<Rc<Streams>>),
+    ) -> Result<CallKey, CallError<Infallible>> {
+        let (mut calls, mut peers) = (self.calls.borrow_mut(), self.peers.borrow_mut());
+        if calls.len() >= MAX_CALLS {
+            return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
+        }
         let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
         let due = self.sender.time() + within;
-        let arguments = to_vec(arguments).map_err(CallError::Unencodable)?;
         let key = calls.add(called, Phase::Queued { arguments, due }, streams);
         state.queue.push_back(key);
         peers.queued += 1;

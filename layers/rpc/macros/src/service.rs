@@ -469,30 +469,35 @@ fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
     let (client, server) = (format_ident!("{name}Client"), format_ident!("{name}Server"));
     let doc = format!("Serves an implementation of [`{name}`].");
     let has_threads = methods.iter().any(|method| method.runs == Runs::Blocking);
-    let threads = has_threads.then(|| quote!(+ ::core::marker::Send + ::core::marker::Sync));
+    let threads = has_threads.then(|| quote!(+ ::core::marker::Send));
     let pointer = if has_threads { quote!(::std::sync::Arc) } else { quote!(::std::rc::Rc) };
     let count = methods.len();
     let arms = methods.iter().enumerate().map(|(at, method)| arm(name, at, method));
     quote! {
         #[doc = #doc]
-        #vis struct #server<T> {
-            service: #pointer<T>,
+        #vis struct #server<P> {
+            service: P,
             pools: [::am_rpc::generated::TaskPool; #count],
         }
 
-        impl<T> #server<T> {
+        impl<T> #server<#pointer<T>> {
             /// A server of this implementation.
             pub fn new(service: T) -> Self {
-                Self::shared(#pointer::new(service))
+                Self { service: #pointer::new(service), pools: ::core::array::from_fn(|_| ::core::default::Default::default()) }
             }
+        }
 
-            /// A server of an implementation that the program uses, too.
-            pub fn shared(service: #pointer<T>) -> Self {
+        impl<P: ::core::ops::Deref<Target: #name>> #server<P> {
+            /// A server of an implementation that the program uses, too: behind an `Rc`, or an `Arc` for other threads.
+            pub fn shared(service: P) -> Self {
                 Self { service, pools: ::core::array::from_fn(|_| ::core::default::Default::default()) }
             }
         }
 
-        impl<T: #name #threads + 'static> ::am_rpc::Service for #server<T> {
+        impl<P> ::am_rpc::Service for #server<P>
+        where
+            P: ::core::ops::Deref<Target: #name> + ::core::clone::Clone #threads + 'static,
+        {
             fn info(&self) -> &'static ::am_rpc::ServiceInfo {
                 #client::SERVICE
             }

@@ -84,7 +84,7 @@ impl Act {
             6 => Kind::Ready,
             7 | 8 => Kind::Wait { time: random.random_range(0..5 * MS) },
             16 => Kind::Again,
-            9 | 10 | 11 => Kind::Hang,
+            9..=11 => Kind::Hang,
             12 => {
                 let length = random.random_range(1..8);
                 let step = |random: &mut SmallRng| match random.random_range(0..nodes * 2) {

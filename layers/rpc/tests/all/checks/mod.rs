@@ -155,6 +155,12 @@ pub fn choices(bytes: &[u8]) {
 pub fn collections(bytes: &[u8]) {
     one_encoding::<Lists<'_>>(bytes);
     one_size::<Sets>(bytes);
+    // A count that the rest cannot hold is refused before an element is read.
+    if let Some((count, rest)) = bytes.split_first_chunk() {
+        let count = u32::from_le_bytes(*count) as usize;
+        let is_refused = matches!(from_bytes::<Vec<(u32, u16)>>(bytes), Err(DecodeError::Length { .. }));
+        assert_eq!(is_refused, count.saturating_mul(6) > rest.len(), "{count} of {} bytes", rest.len());
+    }
 }
 
 /// Any bytes, as views of plain data: the same at each address.
