@@ -85,8 +85,7 @@ fn ask(server: &str, on: &str, what: &[&str]) -> Result<(), Box<dyn Error>> {
         ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()))?,
         ["watch", prefix] => {
             let (watch, mut changes) = StoreClient::new(&peer.within(Duration::MAX)).watch(prefix);
-            while let Some(change) = rpc.block_on(changes.next()) {
-                let (key, value) = change?;
+            while let Some(Ok((key, value))) = rpc.block_on(changes.next()) {
                 println!("{key} {}", String::from_utf8_lossy(&value));
             }
             rpc.block_on(watch)?;

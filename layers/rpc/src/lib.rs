@@ -125,7 +125,8 @@
 //!
 //! An `async` method may take a [`StreamWriter`], and writes items to its caller; its client gets the call and a [`StreamReader`]. One that takes a
 //! `StreamReader` reads from its caller, which gets the writer. A method may take one of each. A stream has credit of its own: a reader that does
-//! not read stops its writer, and nobody else. It ends when its writer is dropped or its call is over; the call's outcome says how. A call with
+//! not read stops its writer, and nobody else. It ends when its writer is dropped. If its call ends before, the reader learns that it was
+//! [cut](ItemError::Cut), and the call's outcome says why. A call with
 //! streams has a deadline, too: [`Peer::within`] says a longer one.
 //!
 //! # Versions
@@ -218,7 +219,7 @@ pub use runtime::MAX_CALLS;
 pub use service::Service;
 pub use sleep::Sleep;
 pub use statistics::{Latency, MethodStatistics};
-pub use stream::{STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter};
+pub use stream::{ItemError, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter};
 pub use tasks::{LocalTask, MAX_TASKS};
 #[cfg(feature = "tower")]
 pub use tower::MethodService;

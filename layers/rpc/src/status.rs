@@ -9,7 +9,7 @@ pub(crate) const RESULT: HandlerId = HandlerId(1);
 /// The caller dropped a call. Words: the call's id.
 pub(crate) const CANCEL: HandlerId = HandlerId(2);
 
-/// An item of a call's stream. Words: the call's id; whether the sender has made the call.
+/// An item of a call's stream. Words: the call's id; the item's number, and in the lowest bit whether the sender has made the call.
 pub(crate) const ITEM: HandlerId = HandlerId(3);
 /// Credit, end or stop of a call's stream. Words: the call's id; see `stream.rs`.
 pub(crate) const FLOW: HandlerId = HandlerId(4);

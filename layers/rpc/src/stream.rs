@@ -37,7 +37,7 @@ pub const STREAM_WINDOW_BYTES: usize = 1 << 20;
 /// A call's streams: its connection, its id, and whether this side has made it. Two calls of one connection may have one id, one of each side.
 pub(crate) type StreamKey = (Connection, CallId, bool);
 
-/// What the second word of a [`FLOW`] message says; with [`More`](Flow::More), the count is above it.
+/// What the second word of a [`FLOW`] message says. Above it is a count: of items that were taken, of all that were sent.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u64)]
 enum Flow {
@@ -56,11 +56,19 @@ pub(crate) struct Streams {
     // What this side writes: the items of which the reader has not said that it took them, by their bytes.
     ahead: RefCell<VecDeque<usize>>,
     ahead_bytes: Cell<usize>,
+    /// All items that were sent.
+    sent: Cell<u64>,
     is_stopped: Cell<bool>,
     writer: RefCell<Option<Waker>>,
     // What this side reads.
     items: RefCell<VecDeque<Bytes>>,
     unread_bytes: Cell<usize>,
+    /// All items that have come.
+    received: Cell<u64>,
+    /// How many the writer has sent, once it has ended.
+    total: Cell<Option<u64>>,
+    /// The reader knows that items are missing.
+    is_told: Cell<bool>,
     /// Of which the writer was not told: items, and bytes.
     taken: Cell<(usize, usize)>,
     is_ended: Cell<bool>,
@@ -73,10 +81,12 @@ impl Streams {
         self.ahead.borrow().len() < STREAM_WINDOW && self.ahead_bytes.get() < STREAM_WINDOW_BYTES
     }
 
-    /// An item of so many bytes is sent.
-    fn sent(&self, bytes: usize) {
+    /// An item of so many bytes is sent. Returns its number.
+    fn send(&self, bytes: usize) -> u64 {
+        let number = self.sent.replace(self.sent.get() + 1);
         self.ahead.borrow_mut().push_back(bytes);
         self.ahead_bytes.set(self.ahead_bytes.get() + bytes);
+        number
     }
 
     /// The reader has taken so many items.
@@ -134,7 +144,7 @@ impl StreamTable {
         self.0.borrow_mut().insert(key, streams.clone());
         // Its ends may be gone already.
         if streams.is_stopped.get() {
-            tell(posts, streams, Flow::End, 0);
+            tell(posts, streams, Flow::End, streams.sent.get());
         }
         if streams.is_dropped.get() {
             tell(posts, streams, Flow::Stop, 0);
@@ -162,14 +172,21 @@ impl StreamTable {
         self.0.borrow().get(&(message.from(), CallId(message.word(0)), is_own)).cloned()
     }
 
-    /// An item has come. One for which there was no credit is dropped, as one that nobody reads.
+    /// An item has come. When a connection ends, messages behind a missing one are handled, too: there the stream is over. So it is behind an item
+    /// for which there was no credit.
     pub(crate) fn on_item(&self, message: &Message<'_, ()>) {
         let Some(streams) = self.of(message) else { return };
-        let mut items = streams.items.borrow_mut();
-        let is_full = items.len() >= STREAM_WINDOW || streams.unread_bytes.get() >= STREAM_WINDOW_BYTES;
-        if is_full || streams.is_dropped.get() || streams.is_ended.get() {
+        if streams.is_dropped.get() || streams.is_ended.get() {
             return;
         }
+        let mut items = streams.items.borrow_mut();
+        let is_full = items.len() >= STREAM_WINDOW || streams.unread_bytes.get() >= STREAM_WINDOW_BYTES;
+        if is_full || message.word(1) >> 1 != streams.received.get() {
+            streams.is_ended.set(true);
+            drop(items);
+            return streams.wake_reader();
+        }
+        streams.received.set(streams.received.get() + 1);
         streams.unread_bytes.set(streams.unread_bytes.get() + message.payload().len());
         let in_frame = message.endpoint().frame_payload(message.from(), 2).unwrap_or(0);
         items.push_back(Bytes::keep_long(message, in_frame));
@@ -184,6 +201,7 @@ impl StreamTable {
             streams.read((what >> 2) as usize);
             streams.wake_writer();
         } else if what & 3 == Flow::End as u64 {
+            streams.total.set(Some(what >> 2));
             streams.is_ended.set(true);
             streams.wake_reader();
         } else {
@@ -212,9 +230,9 @@ impl CallStreams {
 }
 
 /// Send this about the streams of a call.
-fn tell(posts: &dyn Posts, streams: &Streams, what: Flow, count: usize) {
+fn tell(posts: &dyn Posts, streams: &Streams, what: Flow, count: u64) {
     if let Some((to, id, is_own)) = streams.key.get() {
-        let word = ((count as u64) << 2 | what as u64) << 1 | u64::from(is_own);
+        let word = (count << 2 | what as u64) << 1 | u64::from(is_own);
         posts.post(to, &Parcel::of_words(FLOW, [id.0, word]));
     }
 }
@@ -279,8 +297,7 @@ impl<T: Encode> StreamWriter<T> {
         if let Some(most) = self.posts.max_payload(to).filter(|most| bytes > *most) {
             return Err(StreamError::TooLong { bytes, most });
         }
-        self.streams.sent(bytes);
-        let words = [id.0, u64::from(is_own)];
+        let words = [id.0, self.streams.send(bytes) << 1 | u64::from(is_own)];
         self.posts.post(to, &Parcel { handler: ITEM, words, bytes, write: &writing(item) });
         Ok(())
     }
@@ -289,7 +306,7 @@ impl<T: Encode> StreamWriter<T> {
 impl<T> Drop for StreamWriter<T> {
     fn drop(&mut self) {
         if !self.streams.is_stopped.replace(true) {
-            tell(&*self.posts, &self.streams, Flow::End, 0);
+            tell(&*self.posts, &self.streams, Flow::End, self.streams.sent.get());
         }
     }
 }
@@ -300,8 +317,22 @@ impl<T> fmt::Debug for StreamWriter<T> {
     }
 }
 
-/// The reading end of a stream: a [`Stream`] of items. It ends behind the last item, when its writer is dropped or the call is over. Dropping
-/// it stops the writer.
+/// Why an item was not read.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// Its bytes are no value of its type. The stream goes on.
+    #[error("the item could not be read: {0}")]
+    Malformed(DecodeError),
+    /// The call ended before its stream did: the caller has left or dropped it, its time is over, or the connection ended. The writer may have sent
+    /// more. This is the last that is read; the outcome of the call says why.
+    #[error("the call ended before its stream; its outcome says why")]
+    Cut,
+}
+
+am_api::debug_as_display!(ItemError);
+
+/// The reading end of a stream: a [`Stream`] of items. It ends behind the last item of a writer that was dropped. If the call is over before that,
+/// the last item is [`ItemError::Cut`]. Dropping the reader stops the writer.
 pub struct StreamReader<T> {
     streams: Rc<Streams>,
     posts: Rc<dyn Posts>,
@@ -309,18 +340,19 @@ pub struct StreamReader<T> {
 }
 
 impl<T: for<'a> Decode<'a>> StreamReader<T> {
-    /// The next item. `None` behind the last one; the call's outcome says how it ended. An item that cannot be read is an error, and the
-    /// stream goes on.
-    pub async fn next(&mut self) -> Option<Result<T, DecodeError>> {
+    /// The next item. `None` behind the last one, which was read if no error has said otherwise.
+    pub async fn next(&mut self) -> Option<Result<T, ItemError>> {
         poll_fn(|context| self.poll_item(context)).await
     }
 
-    fn poll_item(&mut self, context: &mut PollContext<'_>) -> Poll<Option<Result<T, DecodeError>>> {
+    fn poll_item(&mut self, context: &mut PollContext<'_>) -> Poll<Option<Result<T, ItemError>>> {
         let streams = &self.streams;
         let item = streams.items.borrow_mut().pop_front();
         let Some(bytes) = item else {
             if streams.is_ended.get() {
-                return Poll::Ready(None);
+                let is_whole = streams.total.get() == Some(streams.received.get());
+                let is_known = streams.is_told.replace(true) || is_whole;
+                return Poll::Ready((!is_known).then_some(Err(ItemError::Cut)));
             }
             *streams.reader.borrow_mut() = Some(context.waker().clone());
             return Poll::Pending;
@@ -331,14 +363,14 @@ impl<T: for<'a> Decode<'a>> StreamReader<T> {
         let is_much = taken.0 >= STREAM_WINDOW / 2 || taken.1 >= STREAM_WINDOW_BYTES / 2;
         if is_much && !streams.is_ended.get() {
             streams.taken.set((0, 0));
-            tell(&*self.posts, streams, Flow::More, taken.0);
+            tell(&*self.posts, streams, Flow::More, taken.0 as u64);
         }
-        Poll::Ready(Some(from_bytes(&bytes)))
+        Poll::Ready(Some(from_bytes(&bytes).map_err(ItemError::Malformed)))
     }
 }
 
 impl<T: for<'a> Decode<'a>> Stream for StreamReader<T> {
-    type Item = Result<T, DecodeError>;
+    type Item = Result<T, ItemError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<Option<Self::Item>> {
         self.poll_item(context)

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context as PollContext, Waker};
 
 use am_rpc::{
-    CallError, Context, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter, service,
+    CallError, Context, ItemError, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter, service,
 };
 
 use crate::common::{LONG, MS, Side, drive, pair, peer, served, turn, until};
@@ -27,6 +27,14 @@ trait Feed {
 struct Numbers {
     written: Rc<Cell<u64>>,
     ended: Rc<RefCell<Vec<StreamError>>>,
+    failed: RefCell<Vec<String>>,
+}
+
+impl Numbers {
+    fn fail(&self, error: &ItemError) -> String {
+        self.failed.borrow_mut().push(error.to_string());
+        error.to_string()
+    }
 }
 
 impl Feed for Numbers {
@@ -44,7 +52,7 @@ impl Feed for Numbers {
     async fn sum(&self, mut numbers: StreamReader<u64>) -> Result<u64, String> {
         let mut sum = 0;
         while let Some(number) = numbers.next().await {
-            match number.map_err(|error| error.to_string())? {
+            match number.map_err(|error| self.fail(&error))? {
                 u64::MAX => return Err("that is too much".into()),
                 number => sum += number,
             }
@@ -174,13 +182,41 @@ fn a_reader_that_leaves_stops_the_writer_and_not_the_call() {
     nothing_is_left(&mut sides);
 }
 
+/// What is read last.
+fn last_of(sides: &mut [Side], items: &mut StreamReader<u64>) -> Result<u64, ItemError> {
+    let mut last = Ok(0);
+    while let Some(item) = drive(sides, items.next()) {
+        last = item;
+    }
+    last
+}
+
+/// A method that reads can tell a caller that has ended its stream from one that has left.
+#[test]
+fn a_caller_that_leaves_cuts_the_stream_that_it_writes() {
+    let (mut sides, feed, numbers) = feed();
+    let (call, mut to_sum) = feed.sum();
+    assert_eq!(drive(&mut sides, to_sum.send(&1)), Ok(()));
+    until(&mut sides, "it runs", |sides| sides[1].rpc.under_way() == 1);
+    drop(call);
+    until(&mut sides, "it has ended", |sides| sides[1].rpc.under_way() == 0);
+    assert_eq!(*numbers.failed.borrow(), [ItemError::Cut.to_string()]);
+    // And one that ends it, before the call is sent.
+    let other = FeedClient::new(&peer(&sides[0], "beta"));
+    let (call, none) = other.sum();
+    drop(none);
+    assert_eq!(drive(&mut sides, call), Ok(0));
+    assert_eq!(numbers.failed.borrow().len(), 1);
+}
+
 #[test]
 fn a_call_that_is_dropped_ends_its_streams() {
     let (mut sides, feed, numbers) = feed();
     let (call, mut read) = feed.count(0, 100_000);
     assert_eq!(drive(&mut sides, read.next()), Some(Ok(0)));
     drop(call);
-    while drive(&mut sides, read.next()).is_some() {}
+    assert_eq!(last_of(&mut sides, &mut read), Err(ItemError::Cut));
+    assert_eq!(drive(&mut sides, read.next()), None);
     nothing_is_left(&mut sides);
     assert_eq!(*numbers.ended.borrow(), [StreamError::Closed]);
     // And its deadline.
@@ -202,7 +238,7 @@ fn a_server_that_leaves_ends_the_streams() {
     let [alpha, beta] = both;
     drop(beta);
     let mut alpha = [alpha];
-    while drive(&mut alpha, read.next()).is_some() {}
+    assert_eq!(last_of(&mut alpha, &mut read), Err(ItemError::Cut));
     assert!(drive(&mut alpha, call).unwrap_err().may_have_run());
     nothing_is_left(&mut alpha);
 }
