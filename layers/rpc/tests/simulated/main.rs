@@ -11,7 +11,8 @@
 //!   stream, message or frame is left on any side.
 //!
 //! What these runs have found: a call that waited for its deadline because the answer that it runs came after the end of its
-//! connection; and a task that was not told, because its call came after that end.
+//! connection; a task that was not told, because its call came after that end; and a reader that got items behind a missing one
+//! (2 of 20,000).
 //!
 //! Bugs that were planted, and found within the first hundred seeds: a dropped call whose cancel is not sent (96 of them fail),
 //! a task that stays in the table (75), a queued call that is sent twice (92), credit of a stream that is not given back (96),
