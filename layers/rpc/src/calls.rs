@@ -137,6 +137,11 @@ impl Calls {
         self.waiting.len()
     }
 
+    /// How many have no outcome.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.waiting.values().filter(|call| !matches!(call.phase, Phase::Done(_))).count()
+    }
+
     /// How many run at their servers as tasks.
     pub(crate) fn running(&self) -> usize {
         self.running.len()

@@ -39,9 +39,9 @@ impl Context {
         self.caller
     }
 
-    /// The name of the caller: its node and its endpoint. `None` once the connection is closed.
+    /// The name of the caller: its node and its endpoint. `None` some time after it has left.
     pub fn caller(&self) -> Option<EndpointName> {
-        self.runtime.sender.peer(self.caller)
+        self.runtime.caller(self.caller)
     }
 
     /// The caller as a peer: for calls in the other direction, on the same connection.

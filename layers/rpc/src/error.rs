@@ -22,8 +22,8 @@ pub enum CallError<E> {
     /// There was no answer in time. It may have run, and may still run; an `async` method is told.
     #[error("no answer in time; it may have run")]
     Deadline,
-    /// Its time was over before it began. It did not run.
-    #[error("its time was over before it began; it did not run")]
+    /// Its time was over before it began: at the server, or while it waited here for a connection or for room. It did not run.
+    #[error("its time was over before it left, or before its turn at the server; it did not run")]
     Late,
     /// The method panicked. The server goes on.
     #[error("the method panicked")]
@@ -56,7 +56,7 @@ pub enum CallError<E> {
     #[error("its result could not be written: its codec was written by hand, or the value has too many levels")]
     UnencodableResult,
     /// The server was not reached, or left before it handled the call. It did not run.
-    #[error("it did not run: {0}")]
+    #[error("it did not run: {0}{hint}", hint = hint(*.0))]
     Dead(ReturnReason),
     /// The connection ended after the server had received the call. It may have run.
     #[error("it may have run: {0}")]
@@ -64,6 +64,16 @@ pub enum CallError<E> {
     /// The call could not be sent, and did not run.
     #[error("not sent: {0}")]
     NotSent(NotSent),
+}
+
+/// What to look at.
+fn hint(why: ReturnReason) -> &'static str {
+    match why {
+        ReturnReason::Unreachable => {
+            ": is its node running, on this network, under this name? Over udp and tcp one of the two needs the other's address"
+        }
+        _ => "",
+    }
 }
 
 impl<E> From<NotOpen> for CallError<E> {
@@ -129,7 +139,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// The same outcome with the service's error in another type.
+    /// The same outcome with the service's error in another type: of a method without an error, `map_service(|never| match never {})`.
     pub fn map_service<F>(self, map: impl FnOnce(E) -> F) -> CallError<F> {
         match self {
             CallError::Service(error) => CallError::Service(map(error)),

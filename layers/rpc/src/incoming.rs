@@ -160,7 +160,7 @@ impl<'a> Incoming<'a> {
 
     fn span(&self) -> Span {
         let Tally { service, method, .. } = **self.tally;
-        spans::serve(service, method, || self.runtime.sender.peer(self.message.from()))
+        spans::serve(service, method, || self.runtime.caller(self.message.from()))
     }
 
     /// Run a method to completion.

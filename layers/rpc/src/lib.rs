@@ -74,9 +74,9 @@
 //! | --- | --- |
 //! | `fn get(&self, key: &str) -> V` | to completion, where the call arrives: no task, no allocation, no lock |
 //! | `async fn wait(&self, key: &str) -> V` | is polled once where the call arrives. If it is not ready, it becomes a task of the node, or of [the program's executor](Rpc::set_executor) |
-//! | `#[blocking] fn load(&self, name: &str) -> V` | on a thread of a pool |
+//! | `#[blocking] fn load(&self, name: &str) -> V` | on a thread of a pool, so the implementation is `Send` and `Sync` |
 //!
-//! `#[idempotent]` says that running a method twice is as running it once: see [retries](#retries).
+//! An implementation that the program uses, too, is behind an `Rc` or an `Arc`: `StoreServer::shared(store)`. `#[idempotent]` says that running a method twice is as running it once: see [retries](#retries).
 //!
 //! Arguments may borrow from the frame, and do not outlive the method:
 //!
@@ -101,6 +101,9 @@
 //! [`View`]. A method that returns `Result<V, E>` has a service's error, [`CallError::Service`]. A method that takes a `&`[`Context`] before its
 //! arguments knows its caller and the time that is left, and can call back on the same connection. [`codec`] says which types can be sent.
 //!
+//! An `async` method may await calls, [`Local::sleep`], and what wakes it from elsewhere, such as a channel of `futures-channel`. If its caller leaves
+//! meanwhile, its result is dropped.
+//!
 //! An inline method may take its time, but its node does nothing else meanwhile. Inline methods cannot wait for calls, so two nodes that call
 //! each other in a circle do not stand still: who waits is `async`, and a task holds neither a frame nor a credit.
 //!
@@ -112,8 +115,11 @@
 //! which [says whether the method may have run](CallError::may_have_run).
 //!
 //! Each call has a deadline: [`Peer::within`], ten seconds without it. The time that is left travels with the call. A server does not begin a
-//! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has. Dropping a call's future cancels the
-//! call: an `async` method [sees it](Context::cancelled) and decides, so nothing is cut off in the middle.
+//! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has.
+//!
+//! Calls of one peer begin in the order in which they were made. Dropping a call's future cancels the call: one that waits here for a connection or
+//! for room is not sent, an inline one runs, and an `async` method [sees it](Context::cancelled) and decides, so nothing is cut off in the middle.
+//! [`Rpc::shut_down`] waits for calls that a program does not await.
 //!
 //! # Retries
 //!
@@ -138,7 +144,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | only callers that know a tag, or that a function allows by their name | [`Rpc::open_as`], [`Rpc::serve_to`] |
+//! | only callers that know a tag, or that a function allows by their name | [`Rpc::open_as`] and [`Local::peer_at`]; [`Rpc::serve_to`] |
 //! | which services an endpoint has, with which signatures, and whether they can be called | [`Reflection`], which each endpoint serves; [`Rpc::set_health`] |
 //! | how often each method ran and failed, and how long it took | [`Rpc::statistics`], and from elsewhere [`Reflection`] |
 //! | let running calls end, and begin no more | [`Rpc::shut_down`] |

@@ -26,7 +26,8 @@ use crate::stream::{CallStreams, Streams};
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A node whose services are called. It is connected when it is called first, and again when it is called after its connection has ended.
-/// It stays on the node's thread, and is cheap to clone. Clients of services are made of it.
+/// It stays on the node's thread, and is cheap to clone. Clients of services are made of it. The node stays open while there is a peer, a client or a
+/// call of it. A node cannot call itself.
 #[derive(Clone)]
 pub struct Peer {
     runtime: Rc<Runtime>,
@@ -40,8 +41,9 @@ impl Peer {
         Peer { runtime, key, within: DEFAULT_TIME, budget: None }
     }
 
-    /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline). It includes the time of
-    /// the set-up and the wait for room. A call that a method makes has no more than what is left of that method's own.
+    /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline), or [`Late`](CallError::Late) if
+    /// it had not left. It includes the time of the set-up, which fails by itself if the peer does not answer
+    /// ([`am_api::Builder::patience`]), and the wait for room. A call that a method makes has no more than what is left of that method's own.
     #[must_use]
     pub fn within(&self, time: Duration) -> Peer {
         Peer { within: time, ..self.clone() }
@@ -247,7 +249,8 @@ enum CallState {
 }
 
 impl<V: 'static, E: 'static> Call<V, E> {
-    /// Run this with the outcome, as a task of the node, and return at once.
+    /// Run this with the outcome, as a task of the node, and return at once. It runs only while the [`Rpc`](crate::Rpc) is polled, and is dropped with
+    /// it: [`shut_down`](crate::Rpc::shut_down) waits for it.
     pub fn on_outcome(self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
         let runtime = self.runtime.clone();
         runtime.tasks.spawn(Box::pin(async move { run(self.await) }));

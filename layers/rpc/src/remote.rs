@@ -79,15 +79,15 @@ impl Jobs {
 
 impl Remote {
     /// Run this on the node's thread: `begin`, and then the future that it returns, as a task. If the task that this returns is dropped, so is
-    /// the future.
-    pub fn run<F, T>(&self, begin: impl FnOnce(&Local) -> F + Send + 'static) -> RemoteTask<T>
+    /// the future. The node's thread has to poll: in `wait`, `block_on`, or as a [`Helper`](crate::Helper).
+    pub fn run<F, T>(&self, begin: impl FnOnce(Local) -> F + Send + 'static) -> RemoteTask<T>
     where
         F: Future<Output = T> + 'static,
         T: Send + 'static,
     {
         let (mut give, outcome) = oneshot::channel();
         let job = move |local: &Local| {
-            let future = begin(local);
+            let future = begin(local.clone());
             local.spawn(async move {
                 let outcome = match select(pin!(future), give.cancellation()).await {
                     Either::Left((outcome, _)) => outcome,

@@ -13,7 +13,8 @@ use crate::peers::PeerKey;
 use crate::status::Status;
 
 /// When calls of methods that are marked `#[idempotent]` are sent again: [`Peer::retrying`](crate::Peer::retrying). That is once the server was
-/// not reached, has left, shuts down or is busy, and while there is time left. Other methods are never sent again.
+/// not reached, has left, shuts down or is busy, and while there is time left. Each attempt at a server that does not answer takes its connection's
+/// [patience](am_api::Builder::patience). Other methods are never sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// How often a call is sent at most, the first time included.

@@ -158,12 +158,13 @@ impl Rpc {
         self.runtime.tasks.set_executor(Rc::new(spawn));
     }
 
-    /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, or
-    /// the time is over. Returns how many are left.
+    /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, and this
+    /// side's calls their outcomes, or the time is over. Returns how many are left. A program that makes calls and does not await them ends so:
+    /// what still waits for a connection when the `Rpc` is dropped is not sent.
     pub fn shut_down(&mut self, timeout: Duration) -> usize {
         self.dispatch.is_shut_down.set(true);
         let until = Instant::now() + timeout;
-        while self.runtime.tasks.len() > 0 || !self.runtime.outbox.is_empty() {
+        while self.runtime.unfinished() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -171,7 +172,7 @@ impl Rpc {
             self.wait(left);
         }
         self.endpoint.flush();
-        self.runtime.tasks.len()
+        self.runtime.unfinished()
     }
 
     /// How many calls are under way: those of this side, and those of others that run as tasks.

@@ -1,15 +1,15 @@
 //! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, Fate, Message, NotOpen, Outcome, Request,
-    RequestError, ReturnReason, Sender,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, NotOpen, Outcome,
+    Request, RequestError, ReturnReason, Sender,
 };
 
 use crate::bytes::Bytes;
@@ -40,6 +40,8 @@ pub(crate) struct Runtime {
     pub(crate) sender: Sender,
     calls: RefCell<Calls>,
     peers: RefCell<Peers>,
+    /// Callers by connection: what they had sent is handled after they have left, too.
+    callers: RefCell<BTreeMap<Connection, EndpointName>>,
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) streams: StreamTable,
@@ -81,6 +83,7 @@ impl Runtime {
             sender: endpoint.sender(),
             calls: RefCell::default(),
             peers: RefCell::default(),
+            callers: RefCell::default(),
             outbox: Outbox::default(),
             tasks,
             streams: StreamTable::default(),
@@ -133,6 +136,11 @@ impl Runtime {
     pub(crate) fn now_again(&self) -> Duration {
         self.returned.set(self.sender.time());
         self.returned.get()
+    }
+
+    /// The name of the endpoint behind a connection.
+    pub(crate) fn caller(&self, on: Connection) -> Option<EndpointName> {
+        self.callers.borrow().get(&on).copied().or_else(|| self.sender.peer(on))
     }
 
     // ---- calls of this side
@@ -390,7 +398,11 @@ impl Runtime {
         let why = match event.change {
             ConnectionChange::Ended(reason) => NotOpen::Dead(reason),
             ConnectionChange::Failed(why) => why,
-            ConnectionChange::Opened | ConnectionChange::Accepted => return,
+            ConnectionChange::Accepted => {
+                self.callers.borrow_mut().insert(event.connection, event.peer);
+                return;
+            }
+            ConnectionChange::Opened => return,
         };
         let connection = event.connection;
         self.tasks.cancel_all(connection);
@@ -428,7 +440,10 @@ impl Runtime {
         let is_done = |(connection, _): &mut (Connection, NotOpen)| !calls.has_sent_on(*connection);
         let done: Vec<_> = self.ended.borrow_mut().extract_if(.., is_done).collect();
         drop(calls);
-        done.into_iter().for_each(|(connection, _)| self.sender.close(connection));
+        for (connection, _) in done {
+            self.callers.borrow_mut().remove(&connection);
+            self.sender.close(connection);
+        }
     }
 
     // ---- the loop
@@ -513,6 +528,11 @@ impl Runtime {
         let over = calls.end_all(end);
         drop(calls);
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
+    }
+
+    /// Calls without an outcome, of this side and of others, and messages that wait.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.calls.borrow().unfinished() + self.tasks.len() + self.outbox.len()
     }
 
     /// Calls that are under way: those of this side, tasks of others, and messages that wait.

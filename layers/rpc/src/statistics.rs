@@ -21,11 +21,11 @@ pub struct MethodStatistics {
     pub errors: u64,
     /// Calls whose method panicked.
     pub panicked: u64,
-    /// Calls that were refused, and did not run: `Late`, `Malformed`, `ShuttingDown`, `Busy`, `Forbidden`.
+    /// Calls that were refused, and did not run: `Mismatch`, `Late`, `Malformed`, `ShuttingDown`, `Busy`, `Forbidden`.
     pub refused: u64,
     /// Calls that run as tasks now.
     pub running: u64,
-    /// How long calls took that returned or panicked, from their turn to their answer.
+    /// How long calls took that returned or panicked, from their turn to their answer: of an `async` method also what it waited for.
     pub latency: Latency,
 }
 

@@ -230,6 +230,9 @@ fn inputs(signature: &syn::Signature) -> Result<Inputs> {
             all.has_context = true;
             continue;
         }
+        if is_context(&typed.ty) {
+            return Err(Error::new(typed.ty.span(), "a `&Context` stands first, behind `&self`"));
+        }
         let Pat::Ident(pattern) = &*typed.pat else {
             return Err(Error::new(typed.pat.span(), "an argument has a name"));
         };
@@ -536,6 +539,7 @@ mod tests {
             ("trait S { #[blocking] async fn f(&self); }", "a blocking method has a thread"),
             ("trait S { #[blocking] fn f(&self, of: &Context); }", "a blocking method runs on another"),
             ("trait S { #[idempotent] async fn f(&self, to: StreamWriter<u8>); }", "a call with a stream is not sent"),
+            ("trait S { fn f(&self, at: u8, of: &Context); }", "a `&Context` stands first"),
             ("trait S { fn new(&self); }", "the client has a function of this name"),
             ("trait S { fn f(&self, to: StreamWriter<u8>); }", "a method with a stream waits"),
             ("trait S { async fn f(&self, a: StreamReader<u8>, b: StreamReader<u8>); }", "a method has at most one"),

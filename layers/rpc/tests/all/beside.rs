@@ -96,6 +96,50 @@ fn a_service_is_for_those_who_are_allowed() {
     assert_eq!(*asked.borrow(), ["alpha/rpc", "alpha/rpc"]);
 }
 
+/// A caller that has left was allowed when it called.
+#[test]
+fn a_caller_that_leaves_at_once_is_allowed_all_the_same() {
+    let mut sides = pair();
+    let runs = Rc::<Cell<u64>>::default();
+    let counting = Counting { runs: runs.clone(), ..Counting::default() };
+    sides[1].rpc.serve_to(EchoServer::new(counting), |caller, _| caller.node.as_str() == "alpha").unwrap();
+    let echo = EchoClient::new(&peer(&sides[0], "beta"));
+    assert_eq!(drive(&mut sides, echo.echo(1)), Ok(1));
+    let [mut alpha, beta] = sides;
+    let last = echo.echo(2);
+    alpha.rpc.poll();
+    drop((last, echo, alpha));
+    let mut beta = [beta];
+    until(&mut beta, "it ran", |_| runs.get() == 2);
+}
+
+#[test]
+fn a_shut_down_waits_for_calls_that_nobody_awaits() {
+    let on = format!("shm:am-rpc-farewell-{}", std::process::id());
+    let runs = std::sync::Arc::<Shelf>::default();
+    let (served, place) = (runs.clone(), on.clone());
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let node = am_api::Node::open("beta", &place).expect("a node");
+        let mut rpc = am_rpc::Rpc::open(&node).expect("an endpoint");
+        rpc.serve(StoreServer::shared(served)).expect("the only service");
+        while stopped.try_recv().is_err() {
+            rpc.wait(MS);
+        }
+    });
+    let node = am_api::Node::open("alpha", &on).expect("a node");
+    let mut rpc = am_rpc::Rpc::open(&node).expect("an endpoint");
+    let outcome = Rc::new(RefCell::new(None));
+    let told = outcome.clone();
+    let store = StoreClient::new(&rpc.peer("beta").expect("a name").within(LONG));
+    store.double(4).on_outcome(move |outcome| *told.borrow_mut() = Some(outcome));
+    store.nothing().on_outcome(|_| ());
+    assert_eq!(rpc.shut_down(LONG), 0);
+    assert_eq!((outcome.take(), runs.runs()), (Some(Ok(8)), 2));
+    stop.send(()).expect("it runs");
+    server.join().expect("no panic");
+}
+
 #[test]
 fn a_callback_gets_the_outcome() {
     let (mut sides, store, _) = served();

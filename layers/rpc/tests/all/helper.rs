@@ -68,7 +68,7 @@ fn a_program_that_never_polls_answers_calls() {
     let (alpha, shelf) = helper("computes", &on);
     let (beta, _) = helper("calls", &on);
     let calls = beta.remote().run(|local| {
-        let store = store(local, "computes");
+        let store = store(&local, "computes");
         async move {
             for number in 0..100 {
                 assert_eq!(store.double(number).await, Ok(2 * number));
@@ -88,14 +88,14 @@ fn a_program_calls_through_its_helper() {
     let (beta, own) = helper("is-used", &on);
     for number in 0..100 {
         let call = beta.remote().run(move |local| {
-            let store = store(local, "serves");
+            let store = store(&local, "serves");
             async move { store.double(number).await }
         });
         assert_eq!(call.wait(), Ok(Ok(2 * number)));
     }
     // Both ways at once: the program's own service is called while the program waits.
     let back = alpha.remote().run(|local| {
-        let store = store(local, "is-used");
+        let store = store(&local, "is-used");
         async move { store.double(7).await }
     });
     assert_eq!((back.wait(), own.runs()), (Ok(Ok(14)), 1));
@@ -114,7 +114,7 @@ fn a_helper_sleeps_while_the_program_computes_and_polls_while_it_waits() {
     let remote = alpha.remote().clone();
     let waits = thread::spawn(move || {
         let late = remote.run(|local| {
-            let store = store(local, "answers-late");
+            let store = store(&local, "answers-late");
             async move { store.sleep(500).await }
         });
         late.wait()
@@ -133,7 +133,7 @@ fn a_stop_waits_for_calls_that_run() {
     let (beta, _) = helper("called-it", &on);
     let call = |key: &'static str| {
         beta.remote().run(move |local| {
-            let store = store(local, "stops");
+            let store = store(&local, "stops");
             async move { store.wait_for(key).await }
         })
     };
@@ -156,7 +156,7 @@ fn a_stop_leaves_calls_that_do_not_end() {
     let (alpha, shelf) = helper("leaves", &on);
     let (beta, _) = helper("is-left", &on);
     let never = beta.remote().run(|local| {
-        let store = store(local, "leaves");
+        let store = store(&local, "leaves");
         async move { store.wait_for("never").await }
     });
     compute_until("it runs", || shelf.runs() == 1);
@@ -172,7 +172,7 @@ fn a_call_of_the_program_ends_with_its_helper() {
     let (alpha, shelf) = helper("goes-on", &on);
     let (beta, _) = helper("is-dropped", &on);
     let never = beta.remote().run(|local| {
-        let store = store(local, "goes-on");
+        let store = store(&local, "goes-on");
         async move { store.wait_for("never").await }
     });
     let waits = thread::spawn(move || never.wait());
@@ -203,7 +203,7 @@ fn a_panic_of_a_method_ends_its_call_alone() {
     let (alpha, shelf) = helper("has-a-panic", &on);
     let (beta, _) = helper("hears-of-it", &on);
     let calls = beta.remote().run(|local| {
-        let store = store(local, "has-a-panic");
+        let store = store(&local, "has-a-panic");
         async move {
             let inline = store.panic().await;
             let task = store.panic_later("color");
