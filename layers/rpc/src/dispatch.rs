@@ -124,7 +124,7 @@ impl Dispatch {
 
     fn is_allowed(&self, route: &Route, caller: Connection) -> bool {
         let Some(allows) = &route.allows else { return true };
-        self.runtime.sender.peer(caller).is_some_and(|caller| allows(&caller, route.tally.method))
+        self.runtime.caller(caller).is_some_and(|caller| allows(&caller, route.tally.method))
     }
 
     #[cold]
