@@ -123,10 +123,11 @@ impl Arrivals {
 impl Watched {
     /// Clear the flag, and set it when the descriptor is readable, or after this time.
     fn arm(&self, descriptor: &NodeDescriptor, due: Option<Duration>) -> io::Result<()> {
-        if let Some(due) = due {
-            self.set_timer(due.max(AT_ONCE))?;
-        }
+        // Before the timer, which may fire at once.
         self.has_arrived.store(false, SeqCst);
+        if let Some(due) = due {
+            self.set_timer(due.max(AT_ONCE)).inspect_err(|_| self.has_arrived.store(true, SeqCst))?;
+        }
         let armed = epoll::modify(&self.epoll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ONESHOT);
         armed.inspect_err(|_| self.has_arrived.store(true, SeqCst)).map_err(Into::into)
     }

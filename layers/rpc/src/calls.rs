@@ -19,6 +19,7 @@ use am_api::{CallId, Connection};
 use slotmap::{SlotMap, new_key_type};
 
 use crate::bytes::Bytes;
+use crate::codec::DecodeError;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::CallError;
 use crate::method::{MethodId, MethodInfo, ServiceInfo, Skew};
@@ -66,9 +67,10 @@ impl Ending {
             Ending::Answer(Status::Unwritten, _) => CallError::UnencodableResult,
             Ending::Answer(Status::TooLong, _) => CallError::ResultTooLong,
             Ending::Answer(Status::ShuttingDown, _) => CallError::ShuttingDown,
-            // The others are no ends, or the caller reads their bytes.
-            Ending::Answer(Status::Malformed | Status::Value | Status::Error | Status::Running, _) => {
-                CallError::Malformed
+            Ending::Answer(Status::Malformed, _) => CallError::Malformed,
+            // Of a method without an error, and no end.
+            Ending::Answer(Status::Value | Status::Error | Status::Running, bytes) => {
+                CallError::MalformedResult(DecodeError::Left(bytes.len()))
             }
         }
     }
@@ -119,6 +121,10 @@ pub(crate) enum Phase {
     Done(Ending),
 }
 
+/// So many outcomes that were not fetched keep the frames in which they arrived, and their senders' credit. Further ones are copied: a program may
+/// wait for the last of its calls first.
+const MAX_KEPT: usize = 16;
+
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -127,6 +133,8 @@ pub(crate) struct Calls {
     sent: Vec<CallKey>,
     running: BTreeMap<(Connection, CallId), (CallKey, Ticket)>,
     due: Deadlines<(Connection, CallId)>,
+    /// How many have an outcome that was not fetched.
+    done: usize,
     /// Outcomes of calls that had been dropped, or had one.
     pub(crate) late: u64,
 }
@@ -139,7 +147,7 @@ impl Calls {
 
     /// How many have no outcome.
     pub(crate) fn unfinished(&self) -> usize {
-        self.waiting.values().filter(|call| !matches!(call.phase, Phase::Done(_))).count()
+        self.waiting.len() - self.done
     }
 
     /// How many run at their servers as tasks.
@@ -157,12 +165,19 @@ impl Calls {
     }
 
     pub(crate) fn remove(&mut self, key: CallKey) -> Option<Waiting> {
-        self.waiting.remove(key)
+        let waiting = self.waiting.remove(key)?;
+        self.done -= usize::from(matches!(waiting.phase, Phase::Done(_)));
+        Some(waiting)
+    }
+
+    /// Whether a further outcome may keep the frame in which it arrived.
+    pub(crate) fn may_keep(&self) -> bool {
+        self.done < MAX_KEPT
     }
 
     /// The program dropped it. Returns its phase.
     pub(crate) fn forget(&mut self, key: CallKey) -> Option<(Phase, Ended)> {
-        let mut waiting = self.waiting.remove(key)?;
+        let mut waiting = self.remove(key)?;
         let ended = waiting.ended();
         Some((waiting.phase, ended))
     }
@@ -187,11 +202,13 @@ impl Calls {
     #[inline]
     pub(crate) fn end(&mut self, key: CallKey, ending: impl FnOnce() -> Ending) -> Ended {
         match self.waiting.get_mut(key) {
-            Some(waiting) => {
+            // The first outcome holds.
+            Some(waiting) if !matches!(waiting.phase, Phase::Done(_)) => {
                 waiting.phase = Phase::Done(ending());
+                self.done += 1;
                 waiting.ended()
             }
-            None => {
+            _ => {
                 self.late += 1;
                 Ended::default()
             }
@@ -204,6 +221,7 @@ impl Calls {
         for waiting in self.waiting.values_mut() {
             if let Some(error) = end(&waiting.phase) {
                 waiting.phase = Phase::Done(Ending::NoAnswer(error));
+                self.done += 1;
                 all.push(waiting.ended());
             }
         }

@@ -18,15 +18,15 @@ pub enum Cancelled {
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     cancelled: Cell<Option<Cancelled>>,
-    waker: RefCell<Option<Waker>>,
+    wakers: RefCell<Vec<Waker>>,
 }
 
 impl Control {
     pub(crate) fn cancel(&self, why: Cancelled) {
         if self.cancelled.get().is_none() {
             self.cancelled.set(Some(why));
-            let waker = self.waker.borrow_mut().take();
-            waker.into_iter().for_each(Waker::wake);
+            let wakers = self.wakers.take();
+            wakers.into_iter().for_each(Waker::wake);
         }
     }
 
@@ -37,6 +37,9 @@ impl Control {
 
     /// Wake this once it is cancelled.
     pub(crate) fn wake_by(&self, waker: &Waker) {
-        *self.waker.borrow_mut() = Some(waker.clone());
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|each| each.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
     }
 }

@@ -30,6 +30,11 @@ impl<T> Deadlines<T> {
         self.by_time.remove(&ticket);
     }
 
+    /// All of them, in their order.
+    pub(crate) fn into_all(self) -> impl Iterator<Item = T> {
+        self.by_time.into_values()
+    }
+
     /// When the next one is due.
     #[inline]
     pub(crate) fn next(&self) -> Option<Duration> {

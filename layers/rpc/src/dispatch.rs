@@ -1,7 +1,7 @@
 //! Calls that arrive: to which service each goes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
@@ -83,7 +83,10 @@ impl Dispatch {
     pub(crate) fn serve(&self, service: Rc<dyn Service>, to: &For) -> Result<(), ServeError> {
         let info = service.info();
         let mut routes = self.routes.borrow_mut();
-        if let Some(taken) = info.methods.iter().find(|method| routes.contains_key(&method.id.name)) {
+        // Two methods of one service may have one number, too.
+        let mut own = HashSet::new();
+        let is_taken = |method: &&MethodInfo| routes.contains_key(&method.id.name) || !own.insert(method.id.name);
+        if let Some(taken) = info.methods.iter().find(is_taken) {
             return Err(ServeError::Taken(info.name, taken.name));
         }
         for (index, method) in info.methods.iter().enumerate() {

@@ -168,10 +168,10 @@ impl<'a> Incoming<'a> {
     pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
         let Incoming { runtime, message, timing: Timing { due, .. }, .. } = &self;
         let context = Context::new(runtime, message.from(), *due, None);
-        runtime.due.set(Some(*due));
+        let outer = runtime.due.replace(Some(*due));
         let span = self.span();
         let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(&context))));
-        runtime.due.set(None);
+        runtime.due.set(outer);
         match result {
             Ok(result) => self.answer(&result),
             Err(_) => self.end(Status::Panicked),
@@ -232,7 +232,9 @@ impl<'a> Incoming<'a> {
         if tasks.len() > 0 && tasks.has((from, self.token.call_id())) {
             return Err(Status::Malformed);
         }
-        if tasks.len() >= MAX_TASKS && !tasks.has_room(from) {
+        let is_full = tasks.len() >= MAX_TASKS && !tasks.has_room(from);
+        // A caller that takes no results gets no more.
+        if is_full || !self.runtime.outbox.is_empty() && self.runtime.outbox.waiting(from) >= MAX_TASKS {
             return Err(Status::Busy);
         }
         Ok(())
@@ -300,9 +302,9 @@ fn poll_guarded<F: Future>(
     due: Duration,
     context: &mut PollContext<'_>,
 ) -> Poll<Result<F::Output, Panicked>> {
-    runtime.due.set(Some(due));
+    let outer = runtime.due.replace(Some(due));
     let polled = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| place.poll(context))));
-    runtime.due.set(None);
+    runtime.due.set(outer);
     match polled {
         Ok(polled) => polled.map(Ok),
         Err(_) => Poll::Ready(Err(Panicked)),

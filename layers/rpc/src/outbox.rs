@@ -29,7 +29,7 @@ struct Waiting {
     payload: Vec<u8>,
 }
 
-/// The messages that wait, by connection and in order. Each belongs to a task or a call, which are bounded.
+/// The messages that wait, by connection and in order. A connection for which many wait begins no more tasks.
 #[derive(Default)]
 pub(crate) struct Outbox(RefCell<BTreeMap<Connection, VecDeque<Waiting>>>);
 
@@ -54,6 +54,11 @@ impl Outbox {
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.0.borrow().values().map(VecDeque::len).sum()
+    }
+
+    /// How many wait for this one.
+    pub(crate) fn waiting(&self, to: Connection) -> usize {
+        self.0.borrow().get(&to).map_or(0, VecDeque::len)
     }
 
     /// Send what the peers have room for now.

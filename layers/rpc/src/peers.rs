@@ -60,6 +60,11 @@ impl Peers {
         self.all.get_mut(key)
     }
 
+    /// The tasks that wait for room anywhere.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Waker> {
+        self.all.values_mut().flat_map(|peer| std::mem::take(&mut peer.waiting)).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

@@ -30,6 +30,9 @@ pub const MAX_JOBS: usize = 1 << 14;
 
 type Job = Box<dyn FnOnce(&Local) + Send>;
 
+/// The most jobs that begin in one turn: a job may post another one.
+const MAX_BEGUN: usize = 64;
+
 /// Lets any thread call. [`Rpc::remote`](crate::Rpc::remote) returns it.
 ///
 /// ```
@@ -73,7 +76,14 @@ impl Jobs {
     /// Begin what was posted. Returns whether there was something.
     #[inline]
     pub(crate) fn begin(&self, local: &Local) -> bool {
-        self.woken.take() && self.waiting.try_iter().map(|job| job(local)).count() > 0
+        if !self.woken.take() {
+            return false;
+        }
+        let begun = self.waiting.try_iter().take(MAX_BEGUN).map(|job| job(local)).count();
+        if begun == MAX_BEGUN {
+            self.woken.wake_by_ref();
+        }
+        begun > 0
     }
 }
 
@@ -87,6 +97,9 @@ impl Remote {
     {
         let (mut give, outcome) = oneshot::channel();
         let job = move |local: &Local| {
+            if give.is_canceled() {
+                return;
+            }
             let future = begin(local.clone());
             local.spawn(async move {
                 let outcome = match select(pin!(future), give.cancellation()).await {

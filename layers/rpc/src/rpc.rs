@@ -163,9 +163,9 @@ impl Rpc {
     /// what still waits for a connection when the `Rpc` is dropped is not sent.
     pub fn shut_down(&mut self, timeout: Duration) -> usize {
         self.dispatch.is_shut_down.set(true);
-        let until = Instant::now() + timeout;
+        let begun = Instant::now();
         while self.runtime.unfinished() > 0 {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = timeout.saturating_sub(begun.elapsed()).min(LONG);
             if left.is_zero() {
                 break;
             }

@@ -254,7 +254,7 @@ impl Runtime {
     /// Whether no call waits for room at this peer; otherwise this waker is woken then.
     pub(crate) fn poll_room(&self, peer: PeerKey, waker: &Waker) -> Poll<()> {
         let mut peers = self.peers.borrow_mut();
-        let full = peers.get(peer).filter(|peer| !peer.queue.is_empty());
+        let full = peers.get(peer).filter(|peer| !peer.queue.is_empty() && !self.is_closed.get());
         let Some(peer) = full else { return Poll::Ready(()) };
         if !peer.waiting.iter().any(|each| each.will_wake(waker)) {
             peer.waiting.push(waker.clone());
@@ -317,10 +317,13 @@ impl Runtime {
             let Phase::Done(ending) = waiting.phase else { return None };
             return Some((waiting.called, ending));
         }
-        match &mut waiting.waker {
-            Some(old) => old.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        if waiting.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            return None;
         }
+        // The old one may run code of the program when it is dropped.
+        let old = waiting.waker.replace(waker.clone());
+        drop(calls);
+        drop(old);
         None
     }
 
@@ -360,7 +363,8 @@ impl Runtime {
                     }
                 },
                 Some(status) => {
-                    let ended = calls.end(key, || Ending::Answer(status, Bytes::keep(&answer)));
+                    let may_keep = calls.may_keep();
+                    let ended = calls.end(key, || Ending::Answer(status, self.kept(&answer, may_keep)));
                     drop(calls);
                     return ended.tell(&self.streams);
                 }
@@ -380,10 +384,20 @@ impl Runtime {
         ended.tell(&self.streams);
     }
 
+    /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
+    #[inline]
+    fn kept(&self, message: &Message<'_, ()>, may_keep: bool) -> Bytes {
+        if may_keep {
+            return Bytes::keep(message);
+        }
+        Bytes::keep_long(message, self.sender.frame_payload(message.from(), 2).unwrap_or(0))
+    }
+
     fn on_result(&self, message: &Message<'_, ()>) {
         let mut calls = self.calls.borrow_mut();
+        let may_keep = calls.may_keep();
         let ending = || match Status::of_word(message.word(1)) {
-            Some(status) => Ending::Answer(status, Bytes::keep(message)),
+            Some(status) => Ending::Answer(status, self.kept(message, may_keep)),
             None => Ending::NoAnswer(OTHER_VERSION),
         };
         let of = (message.from(), CallId(message.word(0)));
@@ -491,6 +505,11 @@ impl Runtime {
         due.into_iter().flatten().min()
     }
 
+    /// Whether no turn comes any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
     /// Wake this at that time.
     pub(crate) fn add_timer(&self, due: Duration, waker: &Waker) -> Ticket {
         self.agenda.add_due(due);
@@ -518,7 +537,10 @@ impl Runtime {
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.streams.end_all(None);
+        self.tasks.cancel_everything();
         self.tasks.clear();
+        let (timers, waiting) = (self.timers.take(), self.peers.borrow_mut().take_waiting());
+        timers.into_all().chain(waiting).for_each(Waker::wake);
         let mut calls = self.calls.borrow_mut();
         let end = |phase: &Phase| match phase {
             Phase::Queued { .. } => Some(CLOSED),

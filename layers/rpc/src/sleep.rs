@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::deadlines::Ticket;
 use crate::runtime::Runtime;
 
-/// The future of [`Local::sleep`](crate::Local::sleep).
+/// The future of [`Local::sleep`](crate::Local::sleep). It ends with its [`Rpc`](crate::Rpc), too.
 #[must_use = "it waits only while it is polled"]
 pub struct Sleep {
     runtime: Rc<Runtime>,
@@ -32,7 +32,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<()> {
         self.forget();
-        if self.until <= self.runtime.sender.time() {
+        if self.until <= self.runtime.sender.time() || self.runtime.is_closed() {
             return Poll::Ready(());
         }
         self.ticket = Some(self.runtime.add_timer(self.until, context.waker()));

@@ -7,7 +7,7 @@
 //! ```
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -78,6 +78,8 @@ pub(crate) struct Tasks {
     woken: Arc<Woken>,
     /// The executor of the program, if it gave one.
     executor: RefCell<Option<Spawn>>,
+    /// No turn comes any more.
+    is_closed: Cell<bool>,
 }
 
 impl Tasks {
@@ -90,6 +92,7 @@ impl Tasks {
             begun: RefCell::default(),
             woken: Woken::new(node),
             executor: RefCell::default(),
+            is_closed: Cell::new(false),
         }
     }
 
@@ -97,10 +100,17 @@ impl Tasks {
         *self.executor.borrow_mut() = Some(spawn);
     }
 
-    /// Drop all tasks.
+    /// Drop all tasks, and those that come later.
     pub(crate) fn clear(&self) {
+        self.is_closed.set(true);
         let (all, begun, executor) = (self.all.take(), self.begun.take(), self.executor.take());
         drop((all, begun, executor));
+    }
+
+    /// No call has a caller any more.
+    pub(crate) fn cancel_everything(&self) {
+        let all: Vec<_> = self.running.borrow().values().map(|(control, _)| control.clone()).collect();
+        all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));
     }
 
     /// How many calls run as tasks.
@@ -110,6 +120,9 @@ impl Tasks {
 
     /// Begin a task.
     pub(crate) fn spawn(&self, task: LocalTask) {
+        if self.is_closed.get() {
+            return;
+        }
         let executor = self.executor.borrow().clone();
         match executor {
             Some(spawn) => spawn(task),
@@ -191,8 +204,21 @@ impl Tasks {
         let mut all = self.all.borrow_mut();
         all.extend(self.begun.take());
         let waker = Waker::from(self.woken.clone());
+        // If one panics, and the program goes on, the others are polled in the next turn.
+        let _others = WakeOnPanic(&self.woken);
         while let Poll::Ready(Some(())) = Pin::new(&mut *all).poll_next(&mut PollContext::from_waker(&waker)) {}
         true
+    }
+}
+
+/// Sets the flag if it is dropped by a panic.
+struct WakeOnPanic<'a>(&'a Arc<Woken>);
+
+impl Drop for WakeOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.wake_by_ref();
+        }
     }
 }
 

@@ -53,15 +53,21 @@ impl Times {
         Duration::from_nanos(self.max.get())
     }
 
-    /// The time that this share of them did not exceed. Zero if there is none.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
-        let wanted = (self.len() as f64 * share).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        let found = self.counts.iter().position(|count| {
-            seen += u64::from(count.get());
-            seen >= wanted
-        });
-        found.map_or(Duration::ZERO, |bucket| Duration::from_nanos(longest(bucket)).min(self.max()))
+    /// The times that these shares of them, in their order, did not exceed. Zero if there is none.
+    pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Duration; N] {
+        let all = self.len() as f64;
+        let mut counts = self.counts.iter().enumerate();
+        let (mut seen, mut at) = (0, Duration::ZERO);
+        shares.map(|share| {
+            let wanted = (all * share).ceil() as u64;
+            while seen < wanted
+                && let Some((bucket, count)) = counts.next()
+            {
+                seen += u64::from(count.get());
+                at = Duration::from_nanos(longest(bucket)).min(self.max());
+            }
+            at
+        })
     }
 }
 
@@ -86,13 +92,11 @@ mod tests {
     #[test]
     fn a_quantile_is_a_time_that_so_many_did_not_exceed() {
         let times = Times::default();
-        assert_eq!((times.quantile(0.5), times.max()), (Duration::ZERO, Duration::ZERO));
+        assert_eq!((times.quantiles([0.5]), times.max()), ([Duration::ZERO], Duration::ZERO));
         (1..=1000).for_each(|us| times.add(Duration::from_micros(us)));
-        let us = |share| times.quantile(share).as_secs_f64() * 1e6;
-        assert!((500.0..516.0).contains(&us(0.5)) && (990.0..=1000.0).contains(&us(0.99)), "{} {}", us(0.5), us(0.99));
-        assert_eq!(
-            (times.len(), times.max(), times.quantile(1.0)),
-            (1000, Duration::from_millis(1), Duration::from_millis(1))
-        );
+        let [half, most, all] = times.quantiles([0.5, 0.99, 1.0]);
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        assert!((500.0..516.0).contains(&us(half)) && (990.0..=1000.0).contains(&us(most)), "{half:?} {most:?}");
+        assert_eq!((times.len(), times.max(), all), (1000, Duration::from_millis(1), Duration::from_millis(1)));
     }
 }

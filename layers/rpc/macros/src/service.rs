@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
@@ -79,6 +80,9 @@ impl Method {
         if let Some(body) = &function.default {
             return Err(Error::new(body.span(), "a method has no body here: the implementation of the trait has it"));
         }
+        if let Some(cfg) = function.attrs.iter().find(|each| each.path().is_ident("cfg")) {
+            return Err(Error::new(cfg.span(), "a service has all its methods: put `#[cfg]` at the trait"));
+        }
         if !signature.generics.params.is_empty() {
             return Err(Error::new(signature.generics.span(), "a method has no generics: its signature is one number"));
         }
@@ -102,7 +106,7 @@ impl Method {
             return Err(Error::new(signature.output.span(), "an error cannot borrow: return an owned value"));
         }
         let name = signature.ident.clone();
-        if name == "new" || name == "peer" {
+        if name == "new" || name == "peer" || name == "SERVICE" {
             let why = "the client has a function of this name: call the method something else";
             return Err(Error::new(name.span(), why));
         }
@@ -141,7 +145,7 @@ impl Method {
 
     /// The name of the type that stands for a borrowing result.
     fn view(&self, of: &Ident) -> Ident {
-        let camel: String = self.name.to_string().split('_').map(capital).collect();
+        let camel: String = self.name.unraw().to_string().split('_').map(capital).collect();
         format_ident!("{of}{camel}Result")
     }
 }
@@ -163,7 +167,9 @@ fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Result<bool> {
 
 /// The name of an argument, apart from the names that the generated code uses beside it: a method may call an argument `context`.
 fn apart(name: &Ident) -> Ident {
-    Ident::new(&name.to_string(), name.span().resolved_at(Span::mixed_site()))
+    let mut apart = name.clone();
+    apart.set_span(name.span().resolved_at(Span::mixed_site()));
+    apart
 }
 
 /// The name of an argument that is not the context.
@@ -304,7 +310,7 @@ fn has_borrow(ty: &Type) -> bool {
 fn info(of: &ItemTrait, methods: &[Method]) -> TokenStream {
     let service = of.ident.to_string();
     let all = methods.iter().map(|method| {
-        let name = method.name.to_string();
+        let name = method.name.unraw().to_string();
         let arguments = method.types().map(|ty| with_lifetime(ty, "'static"));
         let value = with_lifetime(&method.value, "'static");
         let error = method.error.iter().map(|ty| with_lifetime(ty, "'static"));
@@ -540,6 +546,8 @@ mod tests {
             ("trait S { #[blocking] fn f(&self, of: &Context); }", "a blocking method runs on another"),
             ("trait S { #[idempotent] async fn f(&self, to: StreamWriter<u8>); }", "a call with a stream is not sent"),
             ("trait S { fn f(&self, at: u8, of: &Context); }", "a `&Context` stands first"),
+            ("trait S { #[cfg(test)] fn f(&self); }", "a service has all its methods"),
+            ("trait S { fn SERVICE(&self); }", "the client has a function of this name"),
             ("trait S { fn new(&self); }", "the client has a function of this name"),
             ("trait S { fn f(&self, to: StreamWriter<u8>); }", "a method with a stream waits"),
             ("trait S { async fn f(&self, a: StreamReader<u8>, b: StreamReader<u8>); }", "a method has at most one"),

@@ -1,5 +1,7 @@
 //! Values on their way into a message.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::error::EncodeError;
 use super::traits::{Encode, to_vec};
 use super::writer::{Writer, write_into};
@@ -26,7 +28,12 @@ impl Encode for Encoded {
 /// It cannot be written.
 #[inline]
 pub(crate) fn sure<T: Encode>(value: &T) -> Result<Option<Encoded>, EncodeError> {
-    if T::IS_SURE { Ok(None) } else { Ok(Some(Encoded(to_vec(value)?))) }
+    if T::IS_SURE {
+        return Ok(None);
+    }
+    // A codec of the program's own.
+    let written = catch_unwind(AssertUnwindSafe(|| to_vec(value))).unwrap_or(Err(EncodeError::Panicked))?;
+    Ok(Some(Encoded(written)))
 }
 
 /// What writes a value into its place in a message, and says how many bytes it has written. Its type is sure, or the value was written before.

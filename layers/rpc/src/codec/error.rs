@@ -16,6 +16,9 @@ pub enum EncodeError {
     /// Boxes and collections within each other.
     #[error("the value is nested deeper than {max} levels; send it as a list", max = super::MAX_DEPTH)]
     Depth,
+    /// `size` or `encode` panicked.
+    #[error("`encode` panicked: correct the `Encode` of this type")]
+    Panicked,
     /// What serde says of the value.
     #[cfg(feature = "serde")]
     #[error("the value cannot be written by postcard: {0}")]
