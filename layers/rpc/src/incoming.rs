@@ -143,16 +143,7 @@ impl<'a> Incoming<'a> {
         Incoming { runtime, tally, message, token, timing }
     }
 
-    /// The arguments, borrowed from the frame.
-    ///
-    /// # Errors
-    /// The bytes are no arguments of this method.
-    #[inline]
-    pub fn arguments<A: Decode<'a>>(&self) -> Result<A, DecodeError> {
-        from_bytes(self.message.payload())
-    }
-
-    /// The arguments made no sense.
+    /// There is no such method.
     #[cold]
     pub fn malformed(self) {
         self.end(Status::Malformed);
@@ -163,17 +154,18 @@ impl<'a> Incoming<'a> {
         spans::serve(service, method, || self.runtime.caller(self.message.from()))
     }
 
-    /// Run a method to completion.
+    /// Run a method to completion, on these bytes of arguments.
     #[inline]
-    pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Context) -> R) {
+    pub fn inline<R: MethodResult>(self, run: impl FnOnce(&[u8], &Context) -> Result<R, DecodeError>) {
         let Incoming { runtime, message, timing: Timing { due, .. }, .. } = &self;
         let context = Context::new(runtime, message.from(), *due, None);
         let outer = runtime.due.replace(Some(*due));
         let span = self.span();
-        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(&context))));
+        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(message.payload(), &context))));
         runtime.due.set(outer);
         match result {
-            Ok(result) => self.answer(&result),
+            Ok(Ok(result)) => self.answer(&result),
+            Ok(Err(_)) => self.end(Status::Malformed),
             Err(_) => self.end(Status::Panicked),
         }
     }
@@ -261,7 +253,7 @@ impl<'a> Incoming<'a> {
             runtime.streams.end((key.0, key.1, false));
         }
         let (runtime, tally) = (runtime.clone(), tally.clone());
-        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, timing }));
+        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, timing, is_over: false }));
     }
 
     /// Answer with this result.
@@ -319,6 +311,7 @@ struct CallTask<F> {
     place: Box<Place<F>>,
     key: (Connection, CallId),
     timing: Timing,
+    is_over: bool,
 }
 
 impl<F, R> Future for CallTask<F>
@@ -335,6 +328,7 @@ where
             return Poll::Pending;
         };
         task.leave();
+        task.is_over = true;
         let status = match &result {
             Ok(Ok(result)) => {
                 let status = if result.is_value() { Status::Value } else { Status::Error };
@@ -378,6 +372,10 @@ impl<F> CallTask<F> {
 impl<F> Drop for CallTask<F> {
     fn drop(&mut self) {
         self.tally.ends_task();
-        self.leave();
+        if !self.is_over {
+            // The program's executor has dropped it, or the endpoint is dropped.
+            self.leave();
+            self.send(Status::Panicked, &());
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
 use crate::peers::{PeerKey, PeerState, Peers};
 use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, Status};
-use crate::stream::{Posts, StreamTable, Streams};
+use crate::stream::{Posts, StreamKey, StreamTable, Streams};
 use crate::tasks::Tasks;
 
 /// The most calls of this side without an outcome, or with one that was not fetched.
@@ -220,7 +220,7 @@ impl Runtime {
 
     /// Send calls that wait, as far as there is room.
     fn flush_queues(&self) {
-        let (mut over, mut woken) = (vec![], vec![]);
+        let (mut over, mut woken, mut begun) = (vec![], vec![], vec![]);
         let now = self.sender.time();
         let mut peers = self.peers.borrow_mut();
         for key in peers.all_keys() {
@@ -237,7 +237,7 @@ impl Runtime {
                     continue;
                 }
             };
-            let done = self.flush_queue(&mut peer.queue, to, now, &mut over);
+            let done = self.flush_queue(&mut peer.queue, (to, now), &mut over, &mut begun);
             if peer.queue.is_empty() {
                 woken.append(&mut peer.waiting);
             }
@@ -247,6 +247,7 @@ impl Runtime {
             }
         }
         drop(peers);
+        begun.iter().for_each(|(key, streams)| self.streams.add(self, *key, streams));
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
         woken.into_iter().for_each(Waker::wake);
     }
@@ -266,9 +267,9 @@ impl Runtime {
     fn flush_queue(
         &self,
         queue: &mut VecDeque<CallKey>,
-        to: Connection,
-        now: Duration,
+        (to, now): (Connection, Duration),
         over: &mut Vec<Ended>,
+        begun: &mut Vec<(StreamKey, Rc<Streams>)>,
     ) -> usize {
         let before = queue.len();
         let mut calls = self.calls.borrow_mut();
@@ -291,7 +292,7 @@ impl Runtime {
             match self.sender.try_call(to, CALL, &words, arguments, within) {
                 Ok(id) => {
                     call.phase = Phase::Sent(to, id);
-                    call.streams.iter().for_each(|streams| self.streams.add(self, (to, id, true), streams));
+                    begun.extend(call.streams.clone().map(|streams| ((to, id, true), streams)));
                     calls.sent(key, id);
                 }
                 Err(error) if error.is_temporary() => break,

@@ -429,10 +429,10 @@ fn arm(name: &Ident, at: usize, method: &Method) -> TokenStream {
         Runs::Inline => {
             let context = method.context(&quote!(context));
             let call = method.wrapped(&quote!(#name::#method_name(&*self.service, #context #(#names),*)));
-            return quote!(#at => match call.arguments::<(#(#types,)*)>() {
-                ::core::result::Result::Ok((#(#names,)*)) => call.inline(|context| #call),
-                ::core::result::Result::Err(_) => call.malformed(),
-            },);
+            return quote!(#at => call.inline(|arguments, context| {
+                let (#(#names,)*) = ::am_rpc::codec::from_bytes::<(#(#types,)*)>(arguments)?;
+                ::core::result::Result::Ok(#call)
+            }),);
         }
         Runs::Async => {
             let (context, all) = (method.context(&quote!(&context)), &method.all);

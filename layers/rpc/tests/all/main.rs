@@ -3,6 +3,7 @@
 
 mod any_bytes;
 mod arrivals;
+mod attacks;
 mod bad_wire;
 mod beside;
 mod checks;
