@@ -164,10 +164,12 @@ impl Calls {
         self.waiting.get_mut(key)
     }
 
-    pub(crate) fn remove(&mut self, key: CallKey) -> Option<Waiting> {
-        let waiting = self.waiting.remove(key)?;
-        self.done -= usize::from(matches!(waiting.phase, Phase::Done(_)));
-        Some(waiting)
+    /// Take the outcome of a call that has one.
+    #[inline]
+    pub(crate) fn fetch(&mut self, key: CallKey) -> Option<(Called, Ending)> {
+        let Waiting { called, phase: Phase::Done(ending), .. } = self.waiting.remove(key)? else { return None };
+        self.done -= 1;
+        Some((called, ending))
     }
 
     /// Whether a further outcome may keep the frame in which it arrived.
@@ -177,7 +179,8 @@ impl Calls {
 
     /// The program dropped it. Returns its phase.
     pub(crate) fn forget(&mut self, key: CallKey) -> Option<(Phase, Ended)> {
-        let mut waiting = self.remove(key)?;
+        let mut waiting = self.waiting.remove(key)?;
+        self.done -= usize::from(matches!(waiting.phase, Phase::Done(_)));
         let ended = waiting.ended();
         Some((waiting.phase, ended))
     }

@@ -314,17 +314,18 @@ impl Runtime {
         let mut calls = self.calls.borrow_mut();
         let waiting = calls.get(key)?;
         if let Phase::Done(_) = waiting.phase {
-            let waiting = calls.remove(key)?;
-            let Phase::Done(ending) = waiting.phase else { return None };
-            return Some((waiting.called, ending));
+            return calls.fetch(key);
         }
-        if waiting.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+        let Some(old) = &mut waiting.waker else {
+            waiting.waker = Some(waker.clone());
             return None;
+        };
+        if !old.will_wake(waker) {
+            // The old one may run code of the program when it is dropped.
+            let old = std::mem::replace(old, waker.clone());
+            drop(calls);
+            drop(old);
         }
-        // The old one may run code of the program when it is dropped.
-        let old = waiting.waker.replace(waker.clone());
-        drop(calls);
-        drop(old);
         None
     }
 
@@ -388,9 +389,12 @@ impl Runtime {
     /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
     #[inline]
     fn kept(&self, message: &Message<'_, ()>, may_keep: bool) -> Bytes {
-        if may_keep {
-            return Bytes::keep(message);
-        }
+        if may_keep { Bytes::keep(message) } else { self.copied(message) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copied(&self, message: &Message<'_, ()>) -> Bytes {
         Bytes::keep_long(message, self.sender.frame_payload(message.from(), 2).unwrap_or(0))
     }
 
