@@ -25,7 +25,7 @@ pub enum CallError<E> {
     /// Its time was over before it began: at the server, or while it waited here for a connection or for room. It did not run.
     #[error("its time was over before it left, or before its turn at the server; it did not run")]
     Late,
-    /// The method panicked. The server goes on.
+    /// The method panicked, or the server's executor dropped it. The server goes on.
     #[error("the method panicked")]
     Panicked,
     /// The server could not read the arguments. It did not run.
