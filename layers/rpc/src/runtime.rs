@@ -389,12 +389,12 @@ impl Runtime {
     /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
     #[inline]
     fn kept(&self, message: &Message<'_, ()>, may_keep: bool) -> Bytes {
-        if may_keep { Bytes::keep(message) } else { self.copied(message) }
+        if may_keep { Bytes::keep(message) } else { self.in_memory(message) }
     }
 
     #[cold]
     #[inline(never)]
-    fn copied(&self, message: &Message<'_, ()>) -> Bytes {
+    fn in_memory(&self, message: &Message<'_, ()>) -> Bytes {
         Bytes::keep_long(message, self.sender.frame_payload(message.from(), 2).unwrap_or(0))
     }
 
