@@ -35,6 +35,9 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// A thread of its own watches the node's descriptor. It runs on the cores where the thread that makes this may run. Over a transport
 /// without a descriptor (`dpdk:`) it wakes every 50 µs.
 ///
+/// What the program begins between two polls, such as a call, is looked at in the next one if it used [`rpc`](Arrivals::rpc) for it; otherwise with
+/// what arrives next.
+///
 /// ```
 /// use am_rpc::{Arrivals, Rpc};
 ///

@@ -161,6 +161,8 @@ impl Rpc {
     /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, and this
     /// side's calls their outcomes, or the time is over. Returns how many are left. A program that makes calls and does not await them ends so:
     /// what still waits for a connection when the `Rpc` is dropped is not sent.
+    ///
+    /// It has the thread meanwhile, so tasks that the program's own executor runs on it do not go on: let that run them first.
     pub fn shut_down(&mut self, timeout: Duration) -> usize {
         self.dispatch.is_shut_down.set(true);
         let begun = Instant::now();
