@@ -14,6 +14,13 @@ pub enum Cancelled {
     Disconnected,
 }
 
+/// Wake this one, too.
+pub(crate) fn add_waker(wakers: &mut Vec<Waker>, waker: &Waker) {
+    if !wakers.iter().any(|each| each.will_wake(waker)) {
+        wakers.push(waker.clone());
+    }
+}
+
 /// How a call that became a task is told that nobody waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -37,9 +44,6 @@ impl Control {
 
     /// Wake this once it is cancelled.
     pub(crate) fn wake_by(&self, waker: &Waker) {
-        let mut wakers = self.wakers.borrow_mut();
-        if !wakers.iter().any(|each| each.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
+        add_waker(&mut self.wakers.borrow_mut(), waker);
     }
 }

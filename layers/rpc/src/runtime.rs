@@ -15,7 +15,7 @@ use am_api::{
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
 use crate::codec::{DecodeError, Encode, sure, to_vec, writing};
-use crate::control::Control;
+use crate::control::{Control, add_waker};
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
@@ -257,9 +257,7 @@ impl Runtime {
         let mut peers = self.peers.borrow_mut();
         let full = peers.get(peer).filter(|peer| !peer.queue.is_empty() && !self.is_closed.get());
         let Some(peer) = full else { return Poll::Ready(()) };
-        if !peer.waiting.iter().any(|each| each.will_wake(waker)) {
-            peer.waiting.push(waker.clone());
-        }
+        add_waker(&mut peer.waiting, waker);
         Poll::Pending
     }
 
