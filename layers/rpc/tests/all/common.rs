@@ -133,7 +133,7 @@ impl Shelf {
 }
 
 /// Polls whenever the thread's other tasks have run.
-async fn a_turn() {
+pub(crate) async fn a_turn() {
     let mut is_first = true;
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();

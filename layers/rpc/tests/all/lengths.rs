@@ -7,7 +7,7 @@ use am_api::{Connection, RegionId, Rights, Sender, TransferError};
 use am_rpc::{CallError, Context, NotSent, service};
 use futures_channel::oneshot;
 
-use crate::common::{LONG, drive, pair, pair_of, peer, plain, turn};
+use crate::common::{LONG, a_turn, drive, pair, pair_of, peer, plain, turn};
 
 #[service]
 trait Copies {
@@ -30,12 +30,7 @@ impl Copies for Copying {
     }
 
     async fn later(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut is_first = true;
-        std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            if std::mem::take(&mut is_first) { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
-        })
-        .await;
+        a_turn().await;
         bytes.to_vec()
     }
 }

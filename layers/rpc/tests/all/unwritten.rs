@@ -8,7 +8,7 @@ use std::task::{Context as PollContext, Waker};
 use am_rpc::codec::{Encode, Schema, Writer};
 use am_rpc::{CallError, Decode, DecodeError, EncodeError, StreamError, StreamReader, StreamWriter, service};
 
-use crate::common::{Side, drive, pair_of, peer, plain, turn};
+use crate::common::{Side, a_turn, drive, pair_of, peer, plain, turn};
 
 /// Announces four bytes, and writes so many.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,12 +59,7 @@ impl Odd for Counts {
     }
 
     async fn give_later(&self, bytes: u8) -> Announced {
-        let mut is_first = true;
-        std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            if std::mem::take(&mut is_first) { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
-        })
-        .await;
+        a_turn().await;
         Announced(bytes)
     }
 
