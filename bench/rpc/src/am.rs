@@ -88,7 +88,7 @@ fn connect(endpoint: &mut Endpoint<State>, watch: &Watch) -> Result<Connection, 
     }
 }
 
-/// Keep so many requests under way, until the time is over.
+/// Keep a number of requests under way, until the time is over.
 fn volley(
     endpoint: &mut Endpoint<State>,
     to: Connection,

@@ -1,4 +1,4 @@
-//! Calls that keep a server busy: so many at once, each begun when the one before it has ended, and each timed.
+//! Calls that keep a server busy: each caller begins its next call when its last one has ended, and each call is timed.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

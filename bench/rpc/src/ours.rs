@@ -124,7 +124,7 @@ where
 }
 
 async fn measure_one(calls: &CallsClient, work: &Work, amount: Amount, watch: &Watch) -> Result<Sample, Error> {
-    // The same caller, so many times.
+    // As many callers as calls are to be under way.
     macro_rules! busy {
         ($call:expr, $result:ident => $is_right:expr) => {{
             let callers = (0..work.outstanding).map(|_| {

@@ -266,7 +266,7 @@ mod tests {
     use crate::load::Sample;
     use crate::measured::Measured;
 
-    /// Null calls of each stack, which take so many microseconds, in two rounds, the second on a machine half as fast.
+    /// Null calls in two rounds. `micros` has the time of each stack in the first one; in the second all take twice as long.
     fn figures(micros: [u64; 4]) -> Figures {
         let rows: Vec<Work> =
             Stack::ALL.iter().flat_map(|stack| OUTSTANDING.map(|many| Work::null(*stack, many))).collect();

@@ -1,10 +1,10 @@
-//! What is measured: who carries a call, which call it is, and how many are under way at once.
+//! What is measured: the stack that carries a call, the call, and the number of calls under way at once.
 
 use std::cell::Cell;
 
 use am_measure::Error;
 
-/// Who carries calls.
+/// A stack that carries calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stack {
     /// A bare request and its reply, below our calls.
@@ -112,7 +112,7 @@ pub(crate) struct Check {
     results: Cell<u32>,
 }
 
-/// One in so many results is compared.
+/// Of this number of results, all bytes of one are compared.
 const COMPARED: u32 = 16;
 
 impl Check {

@@ -103,7 +103,7 @@ enum Place {
 enum Way {
     /// There are no calls.
     Nothing,
-    /// The program polls in its loop, each time that it has run so many bodies.
+    /// The program polls in its loop, whenever it has run this number of bodies.
     Polls(u32),
     Spin(Place),
     Helper(Place),
