@@ -1,0 +1,275 @@
+//! The rules by which views follow each other. Pure: no time, no messages, no log.
+//!
+//! ```text
+//!   candidate                         members of each view that may be current
+//!   propose(E) ─────────────────────▶ promise(E): seal the epoch; never again follow a lower one
+//!            ◀── chain, held, ranges ─┘
+//!   majority of each view in the chain of the latest promise:
+//!   new view(E, base) ──────────────▶ fetch the log up to the base, then install(E)
+//!            ◀──────────── installed ─┘
+//!   majority of each view in that chain, and of the new one: current(E)
+//! ```
+//!
+//! - An epoch has one candidate, because two majorities of a view share a member, and a member promises an epoch once.
+//! - A view that is current was installed by a majority of each view before it that may have been current. So a candidate hears
+//!   of it, and of everything that it had decided.
+//! - The log of the next epoch begins with what the promising members of the latest epoch hold together, up to the first gap.
+//!   Nobody among them has delivered anything beyond it. What meets each majority of the latest view is part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::message::{NewView, Promise};
+use crate::view::{Epoch, Member, MemberId, Number, View};
+
+/// The most epochs whose beginnings are remembered.
+const MOST_EPOCHS: usize = 64;
+
+/// What a member has promised and installed, and its candidacy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ballot {
+    me: MemberId,
+    promised: Epoch,
+    chain: Vec<View>,
+    is_current: bool,
+    history: Vec<(Epoch, Number)>,
+    pending: Option<NewView>,
+    campaign: Option<Campaign>,
+}
+
+/// A candidacy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Campaign {
+    /// Promises are awaited.
+    Proposed { promises: BTreeMap<MemberId, Promise>, changes: Changes },
+    /// The view is fixed, and members install it.
+    Fixed { new_view: NewView, installed: BTreeSet<MemberId> },
+}
+
+/// What is to be different in the next view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Changes {
+    /// Processes that have the state and become members.
+    pub add: Vec<Member>,
+    /// Members that are put out.
+    pub remove: BTreeSet<MemberId>,
+}
+
+/// The result of a new view that a member was told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// Remove the log from this number on: the epoch that had decided it ended before. Then fetch what is missing up to the base.
+    Fetch {
+        /// From where on the log holds nothing that was decided.
+        cut: Number,
+    },
+    /// The log is being fetched.
+    Pending,
+    /// It was installed before.
+    Installed,
+    /// A higher epoch was promised.
+    Refused,
+    /// The member missed so many epochs that nobody can tell what in its log was decided.
+    Forgotten,
+}
+
+impl Ballot {
+    /// A member that has installed a view, which is current.
+    pub fn new(me: MemberId, view: View, history: Vec<(Epoch, Number)>) -> Ballot {
+        let promised = view.epoch;
+        Ballot { me, promised, chain: vec![view], is_current: true, history, pending: None, campaign: None }
+    }
+
+    /// The view that was installed last.
+    pub fn view(&self) -> &View {
+        self.chain.last().expect("there is one from the start")
+    }
+
+    /// The views that may be current.
+    pub fn chain(&self) -> &[View] {
+        &self.chain
+    }
+
+    /// The epoch of that view.
+    pub fn epoch(&self) -> Epoch {
+        self.view().epoch
+    }
+
+    /// The highest epoch that was promised.
+    pub fn promised(&self) -> Epoch {
+        self.promised
+    }
+
+    /// The numbers with which the last epochs began.
+    pub fn history(&self) -> &[(Epoch, Number)] {
+        &self.history
+    }
+
+    /// A new view whose log is being fetched.
+    pub fn pending(&self) -> Option<&NewView> {
+        self.pending.as_ref()
+    }
+
+    /// The new view of the own candidacy.
+    pub fn fixed(&self) -> Option<&NewView> {
+        match &self.campaign {
+            Some(Campaign::Fixed { new_view, .. }) => Some(new_view),
+            _ => None,
+        }
+    }
+
+    /// Whether the installed view is current, and no other has been promised. Only then messages are accepted and delivered.
+    pub fn is_open(&self) -> bool {
+        self.is_current && self.promised == self.epoch()
+    }
+
+    /// Everybody that a candidate asks, and that has to install a new view.
+    pub fn voters(&self) -> BTreeSet<MemberId> {
+        let fixed = self.fixed().into_iter().flat_map(|new| new.chain.iter().chain([&new.view]));
+        self.chain.iter().chain(fixed).flat_map(View::ids).collect()
+    }
+
+    /// Become a candidate for an epoch above all that were heard of.
+    pub fn propose(&mut self, above: Epoch, own: Promise, changes: Changes) -> Epoch {
+        self.promised = Epoch(self.promised.max(above).0 + 1);
+        self.pending = None;
+        let promises = BTreeMap::from([(self.me, own)]);
+        self.campaign = Some(Campaign::Proposed { promises, changes });
+        self.promised
+    }
+
+    /// Promise to follow a candidate. Returns whether it was possible.
+    pub fn promise(&mut self, epoch: Epoch) -> bool {
+        if epoch <= self.promised {
+            return false;
+        }
+        (self.promised, self.pending, self.campaign) = (epoch, None, None);
+        true
+    }
+
+    /// A promise to this candidate.
+    pub fn on_promise(&mut self, from: MemberId, epoch: Epoch, promise: Promise) {
+        if epoch == self.promised
+            && !promise.chain.is_empty()
+            && let Some(Campaign::Proposed { promises, .. }) = &mut self.campaign
+        {
+            promises.insert(from, promise);
+        }
+    }
+
+    /// The members whose promise a candidate still lacks.
+    pub fn awaited(&self) -> BTreeSet<MemberId> {
+        let Some(Campaign::Proposed { promises, .. }) = &self.campaign else { return BTreeSet::new() };
+        let chain = latest(promises).map_or(&self.chain, |latest| &latest.chain);
+        let voters: BTreeSet<MemberId> = chain.iter().flat_map(View::ids).collect();
+        voters.into_iter().filter(|id| !promises.contains_key(id)).collect()
+    }
+
+    /// Fix the next view, if a majority of each view that may be current has promised.
+    pub fn fix(&mut self) -> Option<NewView> {
+        let Some(Campaign::Proposed { promises, changes }) = &self.campaign else { return None };
+        let latest = latest(promises)?;
+        let is_majority = |view: &View| view.is_majority(|id| promises.contains_key(&id));
+        if !latest.chain.iter().all(is_majority) {
+            return None;
+        }
+        let old = latest.chain.last().expect("no promise without a view is kept");
+        let mut members = old.members.clone();
+        members.retain(|member| !changes.remove.contains(&member.id));
+        members.extend(changes.add.iter().filter(|member| !old.has(member.id)).cloned());
+        let view = View { epoch: self.promised, members, sequencer: self.me, tie_break: old.tie_break.clone() };
+        let base = held_together(promises.values().filter(|promise| promise.chain.last() == Some(old)));
+        let mut history = latest.history.clone();
+        history.push((self.promised, base));
+        history.drain(..history.len().saturating_sub(MOST_EPOCHS));
+        let new_view = NewView { view, chain: latest.chain.clone(), history };
+        self.campaign = Some(Campaign::Fixed { new_view: new_view.clone(), installed: BTreeSet::new() });
+        Some(new_view)
+    }
+
+    /// A candidate has fixed the next view.
+    pub fn on_new_view(&mut self, new_view: &NewView) -> Accepted {
+        let (epoch, installed) = (new_view.view.epoch, self.epoch());
+        if epoch < self.promised {
+            return Accepted::Refused;
+        }
+        if epoch == installed {
+            return Accepted::Installed;
+        }
+        if self.pending.as_ref().is_some_and(|pending| pending.view.epoch == epoch) {
+            return Accepted::Pending;
+        }
+        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= installed);
+        let cut = new_view.history.iter().find(|(begun, _)| *begun > installed);
+        let Some((_, cut)) = cut.filter(|_| is_known) else { return Accepted::Forgotten };
+        if epoch > self.promised {
+            (self.promised, self.campaign) = (epoch, None);
+        }
+        self.pending = Some(new_view.clone());
+        Accepted::Fetch { cut: *cut }
+    }
+
+    /// The log up to the base of the pending view is here.
+    pub fn install(&mut self) {
+        if let Some(new_view) = self.pending.take() {
+            // Views of the chain that are older than one known to be current are not needed any more.
+            let current = self.chain.first().map_or(Epoch(0), |view| view.epoch);
+            self.chain = new_view.chain.into_iter().filter(|view| view.epoch >= current).collect();
+            self.chain.push(new_view.view);
+            (self.history, self.is_current) = (new_view.history, false);
+        }
+    }
+
+    /// A member has installed the view of this candidate. Returns whether the view has become current.
+    pub fn on_installed(&mut self, from: MemberId, epoch: Epoch) -> bool {
+        let Some(Campaign::Fixed { new_view, installed }) = &mut self.campaign else { return false };
+        if epoch != new_view.view.epoch {
+            return false;
+        }
+        installed.insert(from);
+        let is_majority = |view: &View| view.is_majority(|id| installed.contains(&id));
+        let all = new_view.chain.iter().chain([&new_view.view]);
+        all.into_iter().all(is_majority) && self.is_installed(epoch) && self.on_current(epoch)
+    }
+
+    fn is_installed(&self, epoch: Epoch) -> bool {
+        self.epoch() == epoch
+    }
+
+    /// The view of this epoch is current. Returns whether that is new.
+    pub fn on_current(&mut self, epoch: Epoch) -> bool {
+        if epoch != self.epoch() || self.is_current {
+            return false;
+        }
+        self.chain.drain(..self.chain.len() - 1);
+        self.is_current = true;
+        true
+    }
+
+    /// Give the candidacy up.
+    pub fn withdraw(&mut self) {
+        self.campaign = None;
+    }
+
+    /// Whether this member is a candidate without a view.
+    pub fn is_candidate(&self) -> bool {
+        matches!(self.campaign, Some(Campaign::Proposed { .. }))
+    }
+}
+
+/// The promise of the latest epoch.
+fn latest(promises: &BTreeMap<MemberId, Promise>) -> Option<&Promise> {
+    promises.values().max_by_key(|promise| promise.chain.last().map(|view| view.epoch))
+}
+
+/// All before this number are held by these members together, and no gap is before it.
+fn held_together<'a>(promises: impl Iterator<Item = &'a Promise> + Clone) -> Number {
+    let mut held = promises.clone().map(|promise| promise.held).max().unwrap_or(0);
+    let mut ranges: Vec<(Number, Number)> = promises.flat_map(|promise| promise.ranges.iter().copied()).collect();
+    ranges.sort_unstable();
+    for (from, to) in ranges {
+        if from <= held {
+            held = held.max(to);
+        }
+    }
+    held
+}

@@ -1,0 +1,206 @@
+//! The change of views: candidates, promises, the next view's log.
+
+use crate::ballot::{Accepted, Changes};
+use crate::lead::Lead;
+use crate::member::{Candidacy, Core, Ended, Mark, Output, Repair, Role};
+use crate::message::{Message, NewView, Promise};
+use crate::view::{Epoch, MemberId};
+use crate::Time;
+
+/// A candidate waits so long for members that do not answer, if a majority has.
+const WAIT_FOR_ALL: Time = Time::from_millis(50);
+/// The candidates' order: one more step behind the sequencer waits so much longer.
+const STAGGER: Time = Time::from_millis(15);
+/// A candidate gives up after this time, and begins again.
+const GIVE_UP: Time = Time::from_millis(400);
+/// The most ranges behind a gap in a promise.
+const RANGES: usize = 16;
+
+impl Core {
+    fn own_promise(&self) -> Promise {
+        Promise {
+            chain: self.ballot.chain().to_vec(),
+            history: self.ballot.history().to_vec(),
+            held: self.log.held(),
+            ranges: self.log.ranges_behind_gap(RANGES),
+        }
+    }
+
+    /// When this member becomes a candidate, if it hears nothing until then.
+    pub(crate) fn candidate_at(&self) -> Option<Time> {
+        if self.role != Role::Member || self.candidacy.is_some() || !self.ballot.voters().contains(&self.me.id) {
+            return None;
+        }
+        if self.lead.is_some() && self.ballot.is_open() {
+            return None;
+        }
+        let view = self.ballot.view();
+        // The last sequencer itself comes last.
+        let rank = view.rank(self.me.id).filter(|rank| *rank > 0).unwrap_or(view.members.len()) as u32;
+        let silence = if self.has_resigned { Time::ZERO } else { self.settings.silence };
+        Some(self.heard_at + silence + STAGGER * (rank - 1))
+    }
+
+    /// Ask all to follow this member into a new view.
+    pub(crate) fn propose(&mut self, changes: Changes) {
+        self.put_out = changes.remove.iter().map(|id| (*id, self.reason(*id))).collect();
+        let own = self.own_promise();
+        let epoch = self.ballot.propose(self.highest_epoch, own, changes);
+        self.highest_epoch = epoch;
+        (self.heard_at, self.has_resigned) = (self.now, false);
+        self.candidacy = Some(Candidacy {
+            fix_at: self.now + WAIT_FOR_ALL,
+            send_again_at: self.now + self.settings.beat,
+            give_up_at: self.now + GIVE_UP,
+        });
+        self.to_voters(&Message::Propose { epoch });
+        self.fix();
+    }
+
+    fn to_voters(&mut self, message: &Message) {
+        let mut voters = self.ballot.voters();
+        voters.remove(&self.me.id);
+        for id in voters {
+            self.post(id, message.clone());
+        }
+    }
+
+    /// Fix the next view, once all have promised, or a majority and the others do not answer.
+    pub(crate) fn fix(&mut self) {
+        let Some(candidacy) = &self.candidacy else { return };
+        let (silence, now) = (self.settings.silence, self.now);
+        let is_silent = |id: &MemberId| self.marks.get(id).is_some_and(|mark| mark.heard_at + silence < now);
+        let old = self.ballot.view().sequencer;
+        let awaited = self.ballot.awaited();
+        if candidacy.fix_at > now && awaited.iter().any(|id| *id != old && !is_silent(id)) {
+            return;
+        }
+        if let Some(new_view) = self.ballot.fix() {
+            self.to_voters(&Message::NewView(new_view.clone()));
+            self.on_new_view(self.me.id, new_view);
+        }
+    }
+
+    /// A candidate asks this member to follow it.
+    pub(crate) fn on_propose(&mut self, from: MemberId, epoch: Epoch) {
+        self.highest_epoch = self.highest_epoch.max(epoch);
+        let sequencer = self.ballot.view().sequencer;
+        let is_heard = self.ballot.is_open() && self.now < self.heard_at + self.settings.silence;
+        let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
+        let promised = self.ballot.promised();
+        if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
+            self.post(from, Message::Refuse { promised });
+        } else if self.ballot.promise(epoch) {
+            (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
+            let promise = self.own_promise();
+            self.post(from, Message::Promise { epoch, promise });
+        } else {
+            self.post(from, Message::Refuse { promised });
+        }
+    }
+
+    pub(crate) fn on_promise(&mut self, from: MemberId, epoch: Epoch, promise: Promise) {
+        self.ballot.on_promise(from, epoch, promise);
+        self.fix();
+    }
+
+    /// The next view is fixed: fetch what its log begins with, then install it.
+    pub(crate) fn on_new_view(&mut self, from: MemberId, new_view: NewView) {
+        let epoch = new_view.view.epoch;
+        self.highest_epoch = self.highest_epoch.max(epoch);
+        match self.ballot.on_new_view(&new_view) {
+            Accepted::Fetch { cut } if self.delivered > cut => self.end(Ended::Diverged),
+            Accepted::Fetch { cut } => {
+                self.log.truncate(cut);
+                self.heard_at = self.now;
+                self.repair = Repair { known_end: new_view.base(), at: Some(self.now), attempt: 0 };
+                if from != self.me.id {
+                    self.candidacy = None;
+                }
+                self.install();
+            }
+            Accepted::Pending => self.heard_at = self.now,
+            Accepted::Installed => self.post(from, Message::Installed { epoch }),
+            Accepted::Refused => self.post(from, Message::Refuse { promised: self.ballot.promised() }),
+            Accepted::Forgotten => self.end(Ended::Diverged),
+        }
+    }
+
+    /// Install the pending view, once the log up to its base is here.
+    pub(crate) fn install(&mut self) {
+        let Some(base) = self.ballot.pending().map(NewView::base) else { return };
+        if self.log.held() < base {
+            return self.ask_for_gap();
+        }
+        self.log.truncate(base);
+        self.ballot.install();
+        (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
+        self.lead = None;
+        let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
+        if self.is_me(sequencer) {
+            self.on_installed(sequencer, epoch);
+        } else {
+            self.post(sequencer, Message::Installed { epoch });
+        }
+    }
+
+    /// At the candidate: a member has installed the view.
+    pub(crate) fn on_installed(&mut self, from: MemberId, epoch: Epoch) {
+        if self.ballot.on_installed(from, epoch) {
+            self.begin_epoch();
+        }
+    }
+
+    /// The sequencer says that this epoch's view is current.
+    pub(crate) fn on_current(&mut self, epoch: Epoch) {
+        if self.ballot.on_current(epoch) {
+            self.begin_epoch();
+        }
+    }
+
+    /// The installed view is current: messages of its epoch are sent and delivered from now on.
+    fn begin_epoch(&mut self) {
+        let (view, base) = (self.ballot.view().clone(), self.log.held());
+        let is_mine = |number: &u64| self.log.get(*number).is_some_and(|entry| entry.sender == self.me.id);
+        let numbered_before = (self.delivered..base).filter(is_mine).count();
+        self.mine.begin(view.epoch, numbered_before);
+        let old = std::mem::take(&mut self.marks);
+        for id in view.ids().filter(|id| *id != self.me.id) {
+            let mark = old.get(&id).copied().unwrap_or(Mark { heard_at: self.now, ..Mark::default() });
+            self.marks.insert(id, Mark { held: base, ..mark });
+        }
+        (self.has_resigned, self.heard_at, self.last_beat, self.safe_to) = (false, self.now, 0, base);
+        if self.is_me(view.sequencer) {
+            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now));
+            self.candidacy = None;
+            for (id, why) in std::mem::take(&mut self.put_out) {
+                self.post(id, Message::PutOut { epoch: view.epoch, why });
+            }
+        }
+        self.out.push_back(Output::View(view));
+        self.repair.known_end = base;
+    }
+
+    /// What a candidate does as time passes.
+    pub(crate) fn campaign_on(&mut self) {
+        if self.candidate_at().is_some_and(|at| at <= self.now) {
+            self.propose(Changes::default());
+        }
+        self.fix();
+        let Some(candidacy) = &mut self.candidacy else { return };
+        if candidacy.give_up_at <= self.now {
+            self.candidacy = None;
+            self.ballot.withdraw();
+            // Two candidates that hinder each other wait for different times.
+            let mixed = (self.me.id.0 ^ u64::from(self.highest_epoch.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61;
+            self.heard_at = self.now + self.settings.silence * mixed as u32 / 8;
+        } else if candidacy.send_again_at <= self.now {
+            candidacy.send_again_at = self.now + self.settings.beat;
+            let message = match self.ballot.fixed() {
+                Some(new_view) => Message::NewView(new_view.clone()),
+                None => Message::Propose { epoch: self.ballot.promised() },
+            };
+            self.to_voters(&message);
+        }
+    }
+}

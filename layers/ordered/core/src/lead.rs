@@ -1,0 +1,361 @@
+//! The sequencer's work besides numbers: beats, the lease, credits that return, and who joins and leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::Time;
+use crate::ballot::Changes;
+use crate::member::{Core, Mark, Output, Role, Settings};
+use crate::message::{Ack, Beat, Message, PutOut, State};
+use crate::sequencer::{Refusal, Sequencer, Stamp};
+use crate::view::{Epoch, Member, MemberId, Number, View};
+
+/// Beats whose times are remembered.
+const BEATS: usize = 32;
+/// A learner is ready if it lacks at most this many messages.
+const ALMOST: u64 = 64;
+/// The state is sent again after this time.
+const STATE_AGAIN: Time = Time::from_secs(1);
+/// Learners that are ready wait so long for others, so that one change of the view takes all.
+const GATHER: Time = Time::from_millis(40);
+/// A gap that nobody could fill ends the epoch after this time.
+const STUCK: Time = Time::from_millis(150);
+
+/// What only the sequencer knows.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    sequencer: Sequencer,
+    view: View,
+    own: MemberId,
+    beat: u32,
+    beat_at: Time,
+    sent_at: [Time; BEATS],
+    /// For each member, when the last beat was sent that it has answered.
+    answered: BTreeMap<MemberId, Time>,
+    lease_until: Time,
+    learners: BTreeMap<MemberId, Learner>,
+    leaving: BTreeSet<MemberId>,
+    token: Token,
+    freed: Number,
+    waits_since: Option<Time>,
+    stuck_since: Option<(Number, Time)>,
+}
+
+/// A process that follows the order to become a member.
+#[derive(Debug)]
+struct Learner {
+    member: Member,
+    state_sent_at: Option<Time>,
+    has_state: bool,
+    /// What it holds of this epoch's log, once it has the state.
+    held: Option<Number>,
+    heard_at: Time,
+    ready_since: Option<Time>,
+}
+
+/// The token that collects what all have consumed.
+#[derive(Debug, Default)]
+struct Token {
+    round: u32,
+    again_at: Time,
+}
+
+impl Lead {
+    pub(crate) fn new(view: &View, base: Number, recycled: Number, settings: &Settings, now: Time) -> Lead {
+        let sequencer = Sequencer::new(view.epoch, base, recycled, view.members.len(), settings.capacity);
+        Lead {
+            sequencer,
+            view: view.clone(),
+            own: view.sequencer,
+            beat: 0,
+            beat_at: now,
+            sent_at: [now; BEATS],
+            // A majority has installed the view just now, and has promised to follow no other for a while.
+            answered: view.ids().map(|id| (id, now)).collect(),
+            lease_until: now + settings.silence,
+            learners: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            token: Token::default(),
+            freed: 0,
+            waits_since: None,
+            stuck_since: None,
+        }
+    }
+
+    pub(crate) fn learners(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.learners.values().filter(|learner| learner.has_state || learner.state_sent_at.is_some()).map(|learner| learner.member.id)
+    }
+
+    /// When the next beat is due.
+    pub(crate) fn next_time(&self) -> Time {
+        self.beat_at
+    }
+
+    /// Whether a member has asked to leave.
+    pub(crate) fn lets_go(&self, id: MemberId) -> bool {
+        self.leaving.contains(&id)
+    }
+
+    /// Whether a majority has promised to follow nobody else until later than now.
+    pub(crate) fn has_lease(&self, now: Time) -> bool {
+        now < self.lease_until
+    }
+
+    pub(crate) fn stamp(&mut self, now: Time, slot: usize, seq: u32) -> Result<Stamp, Refusal> {
+        if !self.has_lease(now) {
+            return Err(Refusal::Lease);
+        }
+        self.sequencer.stamp(slot, seq)
+    }
+
+    /// Whether the credits add up.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.sequencer.is_whole()
+    }
+
+    fn beat(&mut self, now: Time, safe: Number) -> Beat {
+        self.beat += 1;
+        self.sent_at[self.beat as usize % BEATS] = now;
+        let (epoch, beat, limits) = (self.sequencer.epoch, self.beat, self.sequencer.limits());
+        Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits }
+    }
+
+    /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.
+    fn on_answer(&mut self, from: MemberId, beat: u32, silence: Time, now: Time) {
+        if beat == 0 || beat > self.beat || self.beat - beat >= BEATS as u32 {
+            return;
+        }
+        let sent_at = self.sent_at[beat as usize % BEATS];
+        self.answered.entry(from).and_modify(|at| *at = sent_at.max(*at));
+        self.answered.insert(self.own, now);
+        let mut times: Vec<Time> = self.answered.values().copied().collect();
+        times.sort_unstable();
+        let since = |since: Time| self.view.is_majority(|id| self.answered.get(&id).is_some_and(|at| *at >= since));
+        if let Some(since) = times.into_iter().rev().find(|time| since(*time)) {
+            self.lease_until = self.lease_until.max(since + silence);
+        }
+    }
+}
+
+impl Core {
+    /// A member, or a process that becomes one, says how far it is.
+    pub(crate) fn on_ack(&mut self, from: MemberId, ack: Ack) {
+        if self.ballot.view().has(from) {
+            self.mark(from, &ack);
+        }
+        let view = self.ballot.view();
+        let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
+        let learner = lead.learners.get_mut(&from);
+        let is_known = learner.is_some() || view.has(from);
+        if let Some(learner) = learner {
+            learner.has_state = ack.held >= self.log.first();
+            (learner.held, learner.heard_at) = (Some(ack.held).filter(|_| ack.epoch == view.epoch), self.now);
+        }
+        if !is_known {
+            let (epoch, why) = (view.epoch, PutOut::NotInView);
+            return self.post(from, Message::PutOut { epoch, why });
+        } else if ack.epoch < view.epoch {
+            if let Some(new_view) = self.ballot.fixed() {
+                let message = Message::NewView(new_view.clone());
+                self.post(from, message);
+            }
+            return;
+        }
+        lead.on_answer(from, ack.beat, self.settings.silence, self.now);
+        self.recycle();
+    }
+
+    /// Credits of messages that all have handled who answer; a sender that had none hears of its new ones at once.
+    fn recycle(&mut self) {
+        let (now, silence) = (self.now, self.settings.silence);
+        let Some(lead) = &mut self.lead else { return };
+        let answering = self.marks.values().filter(|mark| mark.heard_at + silence >= now);
+        let consumed = answering.map(|mark| mark.consumed.unwrap_or(0)).min().unwrap_or(self.delivered).min(self.delivered);
+        let was_exhausted = lead.sequencer.is_exhausted();
+        lead.sequencer.recycle(consumed);
+        if was_exhausted && !lead.sequencer.is_exhausted() {
+            lead.beat_at = now;
+        }
+        let all = self.marks.values().map(|mark| mark.consumed.unwrap_or(0));
+        let learners = lead.learners.values().filter_map(|learner| learner.held);
+        let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
+        let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64).min(self.log.held());
+        lead.freed = lead.freed.max(everywhere).max(kept);
+        self.log.free(lead.freed);
+    }
+
+    /// The token has been at all members.
+    pub(crate) fn on_token(&mut self, epoch: Epoch, round: u32, consumed: Number) {
+        let consumed = consumed.min(self.delivered);
+        let view = self.ballot.view();
+        if !self.ballot.is_open() || epoch != view.epoch {
+            return;
+        }
+        let Some(slot) = view.slot(self.me.id) else { return };
+        if let Some(lead) = &mut self.lead {
+            if round == lead.token.round {
+                lead.token.again_at = self.now;
+                lead.sequencer.recycle(consumed);
+            }
+            return;
+        }
+        let next = view.members[(slot + 1) % view.members.len()].id;
+        self.post(next, Message::Token { epoch, round, consumed });
+    }
+
+    /// While many messages are in flight, a token collects what all have handled.
+    fn send_token(&mut self) {
+        let Some(lead) = &mut self.lead else { return };
+        let in_flight = lead.sequencer.next() - lead.sequencer.recycled();
+        if in_flight * 4 < self.settings.capacity as u64 || lead.token.again_at > self.now || lead.view.members.len() < 2 {
+            return;
+        }
+        lead.token.round += 1;
+        lead.token.again_at = self.now + self.settings.beat / 2;
+        let (epoch, round, consumed) = (lead.sequencer.epoch, lead.token.round, self.delivered);
+        let slot = lead.view.slot(lead.own).unwrap_or(0);
+        let next = lead.view.members[(slot + 1) % lead.view.members.len()].id;
+        self.post(next, Message::Token { epoch, round, consumed });
+    }
+
+    /// What the sequencer does as time passes.
+    pub(crate) fn lead_on(&mut self) {
+        if self.lead.is_none() || !self.ballot.is_open() {
+            return;
+        }
+        self.on_own_time();
+        self.send_token();
+        let (silence, now, safe) = (self.settings.silence, self.now, self.safe());
+        let Some(lead) = &mut self.lead else { return };
+        if lead.beat_at <= now {
+            lead.beat_at = now + self.settings.beat;
+            let beat = lead.beat(now, safe);
+            lead.on_answer(lead.own, beat.beat, silence, now);
+            self.mine.set_limit(beat.limits[lead.view.slot(lead.own).unwrap_or(0)]);
+            self.multicast(Message::Beat(beat));
+        }
+        self.send_states();
+        let changes = self.changes();
+        if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() {
+            self.propose(changes);
+        }
+    }
+
+    /// The sequencer's own progress counts like the others'.
+    fn on_own_time(&mut self) {
+        let held = self.log.held();
+        if let Some(lead) = &mut self.lead {
+            let missing = (held < lead.sequencer.next()).then_some(held);
+            lead.stuck_since = match (missing, lead.stuck_since) {
+                (Some(number), Some((since, at))) if since == number => Some((number, at)),
+                (Some(number), _) => Some((number, self.now)),
+                (None, _) => None,
+            };
+        }
+        self.recycle();
+    }
+
+    /// A message has a number, and nobody has it: the epoch has to end in front of it.
+    fn is_stuck(&self) -> bool {
+        let since = self.lead.as_ref().and_then(|lead| lead.stuck_since);
+        since.is_some_and(|(_, at)| at + STUCK <= self.now)
+    }
+
+    /// Who joins and who leaves, if it is time.
+    fn changes(&mut self) -> Changes {
+        let (now, settings) = (self.now, &self.settings);
+        let Some(lead) = &mut self.lead else { return Changes::default() };
+        let next = lead.sequencer.next();
+        for learner in lead.learners.values_mut() {
+            let is_ready = learner.held.is_some_and(|held| held + ALMOST >= next);
+            learner.ready_since = is_ready.then(|| learner.ready_since.unwrap_or(now));
+        }
+        let patience = settings.patience;
+        lead.learners.retain(|_, learner| learner.heard_at + patience > now);
+        let waiting = lead.learners.values().any(|learner| learner.ready_since.is_none());
+        let ready = lead.learners.values().filter(|learner| learner.ready_since.is_some());
+        let is_time = |learner: &Learner| !waiting || learner.ready_since.is_some_and(|since| since + GATHER <= now);
+        let add = match ready.clone().any(is_time) {
+            true => ready.map(|learner| learner.member.clone()).collect(),
+            false => vec![],
+        };
+        let silent = self.marks.iter().filter(|(_, mark)| mark.heard_at + patience <= now).map(|(id, _)| *id);
+        let mut remove: BTreeSet<MemberId> = silent.chain(lead.leaving.iter().copied()).collect();
+        remove.extend(self.too_slow());
+        let changes = Changes { add, remove };
+        if self.would_go_on(&changes) { changes } else { Changes::default() }
+    }
+
+    /// Whether the next view would have a majority of members that answer. If not, more silent members have to go at the same
+    /// time.
+    fn would_go_on(&self, changes: &Changes) -> bool {
+        let mut view = self.ballot.view().clone();
+        view.members.retain(|member| !changes.remove.contains(&member.id));
+        view.members.extend(changes.add.iter().cloned());
+        let answers = |mark: &Mark| mark.heard_at + self.settings.silence >= self.now;
+        let is_new = |id| changes.add.iter().any(|member| member.id == id);
+        view.is_majority(|id| self.is_me(id) || is_new(id) || self.marks.get(&id).is_some_and(answers))
+    }
+
+    /// The members that the group has waited for too long, and those that need messages that are not kept any more.
+    fn too_slow(&mut self) -> Vec<MemberId> {
+        let (now, capacity) = (self.now, self.settings.capacity as u64);
+        let Some(lead) = &mut self.lead else { return vec![] };
+        let is_waiting = lead.sequencer.is_exhausted();
+        lead.waits_since = is_waiting.then(|| lead.waits_since.unwrap_or(now));
+        let waited = |bound: Time| lead.waits_since.is_some_and(|since| since + bound <= now);
+        let is_over = self.settings.slow.is_some_and(waited);
+        let recycled = lead.sequencer.recycled();
+        let first = self.log.first();
+        let is_slow = |consumed: Number| is_over && consumed < recycled + capacity / 4 || consumed < first;
+        self.marks.iter().filter(|(_, mark)| mark.consumed.is_some_and(is_slow)).map(|(id, _)| *id).collect()
+    }
+
+    /// A process wants to join.
+    pub(crate) fn on_join(&mut self, member: Member, held: Option<Number>) {
+        let (view, now) = (self.ballot.view(), self.now);
+        if self.role != Role::Member || !self.ballot.is_open() || view.has(member.id) {
+            return;
+        }
+        match &mut self.lead {
+            Some(lead) => {
+                let id = member.id;
+                let learner = Learner { member, state_sent_at: None, has_state: false, held, heard_at: now, ready_since: None };
+                let learner = lead.learners.entry(id).or_insert(learner);
+                (learner.heard_at, learner.has_state) = (now, held.is_some());
+            }
+            None => {
+                let sequencer = view.sequencer;
+                self.post(sequencer, Message::Join { member, held });
+            }
+        }
+    }
+
+    /// Ask the program for its state, for each learner that has none.
+    fn send_states(&mut self) {
+        let now = self.now;
+        let Some(lead) = &mut self.lead else { return };
+        for learner in lead.learners.values_mut().filter(|learner| !learner.has_state) {
+            if learner.state_sent_at.is_none_or(|at| at + STATE_AGAIN <= now) {
+                learner.state_sent_at = Some(now);
+                self.out.push_back(Output::TakeState { joiner: learner.member.clone() });
+            }
+        }
+    }
+
+    /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
+    pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
+        if self.ballot.is_open() && self.lead.is_some() {
+            let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
+            self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
+        }
+    }
+
+    /// A member wants to leave.
+    pub(crate) fn on_leave(&mut self, from: MemberId) {
+        if let Some(lead) = &mut self.lead {
+            lead.leaving.insert(from);
+        }
+    }
+}

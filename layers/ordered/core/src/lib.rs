@@ -1,0 +1,361 @@
+//! The protocol of ordered multicast, without network, clock and threads.
+#![forbid(unsafe_code)]
+
+mod ballot;
+mod change;
+mod lead;
+mod log;
+mod member;
+mod message;
+mod order;
+mod outgoing;
+mod sequencer;
+mod view;
+
+use std::time::Duration;
+
+pub use ballot::{Accepted, Ballot, Changes};
+use bytes::Bytes;
+pub use log::{Entry, Level};
+use log::Log;
+use member::{Repair, Role};
+pub use member::{Core, Delivery, Ended, Output, Settings};
+pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
+use outgoing::Outgoing;
+pub use view::{Epoch, Member, MemberId, Number, View};
+
+/// A time since any origin that the member's program chooses. It never goes back.
+pub type Time = Duration;
+
+/// A process that joins asks again after this time.
+const ASK_AGAIN: Time = Time::from_millis(100);
+
+/// The shortest time between two calls that nothing but time causes.
+const SHORTEST: Time = Time::from_micros(100);
+
+/// Why a message cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// Twice the group's capacity waits already.
+    #[error("{0} messages wait for their places in the order: poll, and try again")]
+    Full(usize),
+    /// This process is no member any more.
+    #[error("this process is no member of the group any more")]
+    Ended,
+}
+
+impl Core {
+    /// The first member of a group.
+    pub fn found(me: Member, tie_break: Option<String>, settings: Settings, now: Time) -> Core {
+        let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
+        let mut core = Core::new(me, view.clone(), settings, now);
+        core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now));
+        core.mine.begin(view.epoch, 0);
+        core.out.push_back(Output::View(view));
+        core.role = Role::Member;
+        core
+    }
+
+    /// A process that wants to join a group. It sends its request by [`Output::Contact`].
+    pub fn join(me: Member, settings: Settings, now: Time) -> Core {
+        let view = View { epoch: Epoch(0), members: vec![], sequencer: me.id, tie_break: None };
+        Core::new(me, view, settings, now)
+    }
+
+    fn new(me: Member, view: View, settings: Settings, now: Time) -> Core {
+        let history = vec![(view.epoch, 0)];
+        Core {
+            ballot: Ballot::new(me.id, view.clone(), history),
+            highest_epoch: view.epoch,
+            settings,
+            now,
+            role: Role::Joining { ask_at: now },
+            out: Default::default(),
+            log: Log::starting_at(0),
+            delivered: 0,
+            mine: Outgoing::new(),
+            next_id: 0,
+            marks: Default::default(),
+            repair: Repair::default(),
+            ack_at: None,
+            acked: 0,
+            safe_to: 0,
+            last_beat: 0,
+            heard_at: now,
+            candidacy: None,
+            has_resigned: false,
+            put_out: vec![],
+            leave_at: None,
+            was_primary: true,
+            lead: None,
+            me,
+        }
+    }
+
+    /// Send a message to all members, this one included. Returns the id by which [`Delivery::own`] or [`Output::Returned`] names it.
+    ///
+    /// # Errors
+    /// Too many messages wait, or the process is no member any more.
+    pub fn send(&mut self, now: Time, level: Level, payload: Bytes) -> Result<u64, SendError> {
+        self.advance(now);
+        let waiting = self.mine.len();
+        match self.role {
+            Role::Ended => return Err(SendError::Ended),
+            _ if waiting >= 2 * self.settings.capacity => return Err(SendError::Full(waiting)),
+            _ => (),
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.mine.push(id, level, payload);
+        self.submit();
+        Ok(id)
+    }
+
+    /// Leave the group. [`Output::Ended`] says when the group has let this member go.
+    pub fn leave(&mut self, now: Time) {
+        self.advance(now);
+        self.ask_to_leave();
+    }
+
+    fn ask_to_leave(&mut self) {
+        self.leave_at = Some(self.now + ASK_AGAIN);
+        let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
+        if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
+            self.end(Ended::PutOut(PutOut::Left));
+        } else if self.is_me(sequencer) {
+            self.multicast(Message::Resign { epoch });
+            self.lead = None;
+            self.has_resigned = true;
+            self.heard_at = self.now + self.settings.silence;
+        } else {
+            self.post(sequencer, Message::Leave);
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// A message from another process has arrived.
+    pub fn on_message(&mut self, now: Time, from: MemberId, message: Message) {
+        self.advance(now);
+        if self.role == Role::Ended || self.is_me(from) {
+            return;
+        }
+        match message {
+            Message::State(state) => self.on_state(state),
+            Message::Join { member, held } => self.on_join(member, held),
+            Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(Ended::PutOut(why)),
+            _ if matches!(self.role, Role::Joining { .. }) => (),
+            Message::Submit { epoch, seq, level, payload } => self.on_submit(from, epoch, seq, level, payload),
+            Message::Stamped(stamped) => {
+                self.heard_sequencer(from, stamped.epoch);
+                self.on_stamped(stamped);
+            }
+            Message::Beat(beat) => self.on_beat(from, &beat),
+            Message::Ack(ack) => self.on_ack(from, ack),
+            Message::Token { epoch, round, consumed } => self.on_token(epoch, round, consumed),
+            Message::Repair { epoch, from: first, to } => self.on_repair(from, epoch, first, to),
+            Message::Repaired { epoch, entries } => {
+                self.on_repaired(epoch, entries);
+                self.install();
+            }
+            Message::Propose { .. } if self.is_foreign(from) => self.send_away(from),
+            Message::Propose { epoch } => self.on_propose(from, epoch),
+            Message::Promise { epoch, promise } => self.on_promise(from, epoch, promise),
+            Message::Refuse { promised } => self.on_refuse(promised),
+            Message::NewView(new_view) => self.on_new_view(from, new_view),
+            Message::Installed { epoch } => self.on_installed(from, epoch),
+            Message::Resign { epoch } if epoch == self.ballot.epoch() => self.has_resigned = true,
+            Message::Leave => self.on_leave(from),
+            Message::PutOut { .. } | Message::Resign { .. } => (),
+        }
+        self.submit();
+    }
+
+    /// Whether this process may not be in the view of an epoch.
+    fn may_be_put_out(&self, epoch: Epoch) -> bool {
+        epoch > self.ballot.epoch() || epoch == self.ballot.epoch() && !self.ballot.view().has(self.me.id)
+    }
+
+    /// Whether a process is not in the current view.
+    fn is_foreign(&self, id: MemberId) -> bool {
+        self.ballot.is_open() && !self.ballot.view().has(id)
+    }
+
+    fn send_away(&mut self, id: MemberId) {
+        let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
+        self.post(id, Message::PutOut { epoch, why });
+    }
+
+    fn heard_sequencer(&mut self, from: MemberId, epoch: Epoch) {
+        let view = self.ballot.view();
+        if epoch == view.epoch && from == view.sequencer {
+            self.on_current(epoch);
+            self.heard_at = self.now;
+        }
+    }
+
+    fn on_beat(&mut self, from: MemberId, beat: &Beat) {
+        let epoch = self.ballot.epoch();
+        if beat.epoch < self.ballot.promised() {
+            let promised = self.ballot.promised();
+            return self.post(from, Message::Refuse { promised });
+        }
+        self.heard_sequencer(from, beat.epoch);
+        if beat.epoch == epoch && self.ballot.is_open() {
+            self.last_beat = beat.beat;
+            self.repair.known_end = self.repair.known_end.max(beat.next);
+            self.log.free(beat.freed.min(self.delivered));
+            self.safe_to = self.safe_to.max(beat.safe);
+            let slot = self.ballot.view().slot(self.me.id);
+            if let Some(limit) = slot.and_then(|slot| beat.limits.get(slot)) {
+                self.mine.set_limit(*limit);
+            }
+            self.look_for_gap();
+        }
+        if beat.epoch >= epoch {
+            self.post(from, Message::Ack(self.own_ack()));
+        }
+    }
+
+    /// A member has promised to follow another. A candidate that is refused because the sequencer is heard gives up. A sequencer
+    /// takes the member back by a higher epoch.
+    fn on_refuse(&mut self, promised: Epoch) {
+        self.highest_epoch = self.highest_epoch.max(promised);
+        if self.ballot.is_open() && self.lead.is_some() && promised > self.ballot.epoch() {
+            self.propose(Changes::default());
+        } else if self.ballot.is_candidate() && promised < self.ballot.promised() {
+            self.candidacy = None;
+            self.ballot.withdraw();
+            self.heard_at = self.now;
+        }
+    }
+
+    /// The state with which this process becomes a member.
+    fn on_state(&mut self, state: State) {
+        let is_older = state.number <= self.log.held() && !matches!(self.role, Role::Joining { .. });
+        if is_older || !matches!(self.role, Role::Joining { .. }) && !self.learns() {
+            return;
+        }
+        let State { view, history, number, state } = state;
+        self.highest_epoch = view.epoch;
+        self.ballot = Ballot::new(self.me.id, view, history);
+        (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
+        self.heard_at = self.now;
+        self.out.push_back(Output::RestoreState { number, state });
+        let sequencer = self.ballot.view().sequencer;
+        self.post(sequencer, Message::Ack(self.own_ack()));
+    }
+
+    /// Time has passed.
+    pub fn on_time(&mut self, now: Time) {
+        self.advance(now);
+        self.ask_to_join();
+        if self.role != Role::Member {
+            return;
+        }
+        if self.leave_at.is_some_and(|at| at <= now) {
+            self.ask_to_leave();
+        }
+        self.lead_on();
+        self.campaign_on();
+        self.ask_for_gap();
+        self.submit_again();
+        self.submit();
+        self.tell_whether_primary();
+    }
+
+    /// A process that is in no view asks for the state, or for a sequencer that knows that it has the state.
+    fn ask_to_join(&mut self) {
+        let held = match self.role {
+            Role::Joining { ask_at } if ask_at <= self.now => {
+                self.role = Role::Joining { ask_at: self.now + ASK_AGAIN };
+                None
+            }
+            Role::Member if self.learns() && self.heard_at + self.settings.silence <= self.now => {
+                self.heard_at = self.now;
+                Some(self.log.held())
+            }
+            _ => return,
+        };
+        self.out.push_back(Output::Contact(Message::Join { member: self.me.clone(), held }));
+    }
+
+    /// Whether this process has the state, and is in no view.
+    fn learns(&self) -> bool {
+        self.role == Role::Member && !self.ballot.chain().iter().any(|view| view.has(self.me.id))
+    }
+
+    /// Whether this member is in the part of the group that goes on, as far as it knows.
+    pub fn is_primary(&self) -> bool {
+        let patience = self.settings.silence * 2;
+        self.role == Role::Member
+            && self.ballot.is_open()
+            && match &self.lead {
+                Some(lead) => lead.has_lease(self.now),
+                None => self.now < self.heard_at + patience,
+            }
+    }
+
+    fn tell_whether_primary(&mut self) {
+        let is_primary = self.is_primary();
+        if is_primary != self.was_primary {
+            self.was_primary = is_primary;
+            self.out.push_back(Output::Primary(is_primary));
+        }
+    }
+
+    /// The next thing to do. `None`: nothing, before [`next_time`](Core::next_time).
+    pub fn poll(&mut self) -> Option<Output> {
+        if self.out.is_empty() {
+            self.acknowledge();
+        }
+        self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver))
+    }
+
+    /// When [`on_time`](Core::on_time) is due.
+    pub fn next_time(&self) -> Time {
+        let ask_at = match self.role {
+            Role::Joining { ask_at } => Some(ask_at),
+            _ => None,
+        };
+        let candidacy = self.candidacy.as_ref().map(|candidacy| candidacy.next_time(self.now));
+        let lead = self.lead.as_ref().filter(|_| self.ballot.is_open()).map(|lead| lead.next_time());
+        let learns_at = self.learns().then(|| self.heard_at + self.settings.silence);
+        let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
+        let times = own.into_iter().chain([ask_at, candidacy, lead]).flatten();
+        times.min().unwrap_or(self.now + self.settings.silence).max(self.now + SHORTEST)
+    }
+
+    /// The view that was installed last.
+    pub fn view(&self) -> &View {
+        self.ballot.view()
+    }
+
+    /// All before this number were delivered.
+    pub fn delivered(&self) -> Number {
+        self.delivered
+    }
+
+    /// Own messages that were not delivered yet.
+    pub fn waiting(&self) -> usize {
+        self.mine.len()
+    }
+
+    /// The views that may be current, or become it.
+    pub fn views(&self) -> impl Iterator<Item = &View> {
+        let new = self.ballot.pending().into_iter().chain(self.ballot.fixed());
+        self.ballot.chain().iter().chain(new.map(|new| &new.view))
+    }
+
+    /// Whether this member gives numbers at this time.
+    pub fn gives_numbers(&self, now: Time) -> bool {
+        self.ballot.is_open() && self.lead.as_ref().is_some_and(|lead| lead.has_lease(now))
+    }
+
+    /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does.
+    pub fn has_whole_credits(&self) -> bool {
+        self.lead.as_ref().is_none_or(lead::Lead::is_whole)
+    }
+}

@@ -1,0 +1,173 @@
+//! The messages of a group by their numbers, kept until every member has them.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::view::{Epoch, MemberId, Number};
+
+/// When a message is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Level {
+    /// As soon as its place in the order is known and all before it are delivered.
+    Agreed,
+    /// When so many members hold it that each majority of the view has one of them.
+    Safe,
+}
+
+/// A message with its place in the order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Entry {
+    /// The epoch in which it was stamped.
+    pub epoch: Epoch,
+    /// Its place.
+    pub number: Number,
+    /// Its sender.
+    pub sender: MemberId,
+    /// Its sender's number for it, within the epoch.
+    pub seq: u32,
+    /// When it is delivered.
+    pub level: Level,
+    /// Its content.
+    pub payload: Bytes,
+}
+
+/// The kept messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Log {
+    first: Number,
+    entries: VecDeque<Option<Rc<Entry>>>,
+    /// All before this one are here, or were.
+    held: Number,
+}
+
+impl Log {
+    /// A log that begins at a number.
+    pub(crate) fn starting_at(first: Number) -> Log {
+        Log { first, entries: VecDeque::new(), held: first }
+    }
+
+    /// The first number that is still kept.
+    pub(crate) fn first(&self) -> Number {
+        self.first
+    }
+
+    /// All before this number are here, or were.
+    pub(crate) fn held(&self) -> Number {
+        self.held
+    }
+
+    /// Beyond the last entry.
+    pub(crate) fn end(&self) -> Number {
+        self.first + self.entries.len() as u64
+    }
+
+    pub(crate) fn get(&self, number: Number) -> Option<&Rc<Entry>> {
+        let index = number.checked_sub(self.first)?;
+        self.entries.get(usize::try_from(index).ok()?)?.as_ref()
+    }
+
+    /// Add an entry, unless it is here or was, or is `most` numbers or more from the first. Returns whether it is new.
+    pub(crate) fn insert(&mut self, entry: Rc<Entry>, most: usize) -> bool {
+        let Some(index) = entry.number.checked_sub(self.first) else { return false };
+        let Some(index) = usize::try_from(index).ok().filter(|index| *index < most) else { return false };
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, None);
+        }
+        if self.entries[index].is_some() || entry.number < self.held {
+            return false;
+        }
+        self.entries[index] = Some(entry);
+        while self.get(self.held).is_some() {
+            self.held += 1;
+        }
+        true
+    }
+
+    /// Remove all from this number on.
+    pub(crate) fn truncate(&mut self, end: Number) {
+        self.entries.truncate(usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX));
+        self.held = self.held.min(end.max(self.first));
+    }
+
+    /// Release all before this number. Numbers that are not held stay.
+    pub(crate) fn free(&mut self, to: Number) {
+        while self.first < to.min(self.held) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The numbers behind the first gap that are here, as ranges.
+    pub(crate) fn ranges_behind_gap(&self, most: usize) -> Vec<(Number, Number)> {
+        let mut ranges: Vec<(Number, Number)> = vec![];
+        for number in (self.held..self.end()).filter(|number| self.get(*number).is_some()) {
+            let last = ranges.last_mut().filter(|(_, end)| *end == number);
+            if let Some((_, end)) = last {
+                *end += 1;
+            } else if ranges.len() < most {
+                ranges.push((number, number + 1));
+            } else {
+                break;
+            }
+        }
+        ranges
+    }
+
+    /// The first gap: from the first missing number to the next one that is here, or to `end`.
+    pub(crate) fn gap(&self, end: Number) -> Option<(Number, Number)> {
+        let to = (self.held..end.min(self.end())).find(|number| self.get(*number).is_some()).unwrap_or(end);
+        (self.held < to).then_some((self.held, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: Number) -> Rc<Entry> {
+        let (epoch, sender) = (Epoch(1), MemberId(1));
+        Rc::new(Entry { epoch, number, sender, seq: 0, level: Level::Agreed, payload: Bytes::new() })
+    }
+
+    fn log(numbers: &[Number]) -> Log {
+        let mut log = Log::starting_at(10);
+        assert!(numbers.iter().all(|number| log.insert(entry(*number), 100)));
+        log
+    }
+
+    #[test]
+    fn a_prefix_grows_when_its_gap_is_filled() {
+        let mut log = log(&[10, 12, 13, 16]);
+        assert_eq!((log.held(), log.end(), log.gap(17)), (11, 17, Some((11, 12))));
+        assert_eq!(log.ranges_behind_gap(9), [(12, 14), (16, 17)]);
+        assert!(log.insert(entry(11), 100) && !log.insert(entry(11), 100), "once");
+        assert_eq!((log.held(), log.gap(17), log.gap(14)), (14, Some((14, 16)), None));
+    }
+
+    #[test]
+    fn what_is_freed_stays_away() {
+        let mut log = log(&[10, 11, 13]);
+        log.free(20);
+        assert_eq!((log.first(), log.held(), log.end()), (12, 12, 14));
+        assert!(!log.insert(entry(11), 100) && log.insert(entry(12), 100));
+        assert_eq!(log.held(), 14);
+    }
+
+    #[test]
+    fn an_entry_far_beyond_the_first_is_not_kept() {
+        assert!(!log(&[]).insert(entry(110), 100) && log(&[]).insert(entry(109), 100));
+    }
+
+    #[test]
+    fn a_truncated_log_takes_others_in_their_place() {
+        let mut log = log(&[10, 11, 12]);
+        log.truncate(11);
+        assert_eq!((log.held(), log.end()), (11, 11));
+        assert!(log.insert(entry(11), 100));
+        log.truncate(5);
+        assert_eq!((log.first(), log.held(), log.end()), (10, 10, 10));
+    }
+}

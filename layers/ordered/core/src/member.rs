@@ -1,0 +1,250 @@
+//! A member's state, and what it tells the program and the network.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use crate::Time;
+use crate::ballot::Ballot;
+use crate::lead::Lead;
+use crate::log::{Level, Log};
+use crate::message::{Ack, Message, PutOut};
+use crate::outgoing::Outgoing;
+use crate::view::{Epoch, Member, MemberId, Number, View};
+
+/// The bounds of a group. Every member has the same.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Credits: so many messages may be in flight, until every member that answers has handled them.
+    pub capacity: usize,
+    /// Messages that are kept for a member that does not answer. One that needs more is put out as too slow.
+    pub kept: usize,
+    /// The time between two beats of the sequencer.
+    pub beat: Time,
+    /// A sequencer that is silent for this time loses its work, and stays a member. A sequencer that hears no majority for this
+    /// time stops by itself.
+    pub silence: Time,
+    /// A member that is silent for this time is put out.
+    pub patience: Time,
+    /// A member for which the group has waited for this time is put out. Without it the group waits as long as the member answers.
+    pub slow: Option<Time>,
+    /// A message without a number is sent again after this time.
+    pub resend: Time,
+    /// A gap is asked for after this time.
+    pub gap: Time,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            capacity: 1024,
+            kept: 1 << 16,
+            beat: Time::from_millis(20),
+            silence: Time::from_millis(100),
+            patience: Time::from_secs(5),
+            slow: Some(Time::from_secs(5)),
+            resend: Time::from_millis(10),
+            gap: Time::from_millis(1),
+        }
+    }
+}
+
+/// What a member wants to happen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Send a message to a process.
+    Send {
+        /// A member, or a process that wants to be one.
+        to: MemberId,
+        /// The message.
+        message: Message,
+    },
+    /// Send a message to [all](crate::Core::audience).
+    Multicast(Message),
+    /// Send a message to any member of the group that can be found: this process wants to join.
+    Contact(Message),
+    /// The program gets a message.
+    Deliver(Delivery),
+    /// A view is current. It is reported between the messages that were delivered in the last one, and those of this one.
+    View(View),
+    /// The program gives its state, for a new member: [`Core::state_taken`](crate::Core::state_taken).
+    TakeState {
+        /// For this process.
+        joiner: Member,
+    },
+    /// The program begins with this state.
+    RestoreState {
+        /// It contains all messages before this one.
+        number: Number,
+        /// What another member's program gave.
+        state: Bytes,
+    },
+    /// An own message was not delivered here.
+    Returned {
+        /// The message.
+        id: u64,
+        /// Other members may have delivered it.
+        may_be_delivered: bool,
+    },
+    /// Whether this member is in the part of the group that goes on. Reported when it changes.
+    Primary(bool),
+    /// This process is not a member any more.
+    Ended(Ended),
+}
+
+/// A message for the program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivery {
+    /// Its place in the order.
+    pub number: Number,
+    /// Its sender.
+    pub sender: MemberId,
+    /// Its level.
+    pub level: Level,
+    /// Its content.
+    pub payload: Bytes,
+    /// If this member has sent it, its id.
+    pub own: Option<u64>,
+}
+
+/// Why a process is not a member any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was put out, or has left.
+    PutOut(PutOut),
+    /// It has delivered messages that the group's majority did not know when the sequencer crashed. Its state is not the group's.
+    Diverged,
+}
+
+/// How far another member is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub(crate) held: Number,
+    pub(crate) consumed: Option<Number>,
+    pub(crate) heard_at: Time,
+}
+
+/// Looks for gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Repair {
+    /// Numbers before this one were given.
+    pub(crate) known_end: Number,
+    /// When to ask next.
+    pub(crate) at: Option<Time>,
+    pub(crate) attempt: usize,
+}
+
+/// A candidacy's times.
+#[derive(Debug)]
+pub(crate) struct Candidacy {
+    /// From then on a majority is enough.
+    pub(crate) fix_at: Time,
+    pub(crate) send_again_at: Time,
+    pub(crate) give_up_at: Time,
+}
+
+impl Candidacy {
+    pub(crate) fn next_time(&self, now: Time) -> Time {
+        let fix_at = Some(self.fix_at).filter(|at| *at > now);
+        fix_at.into_iter().chain([self.send_again_at, self.give_up_at]).min().unwrap_or(now)
+    }
+}
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It asks for the state.
+    Joining { ask_at: Time },
+    /// It has the state, and is a member or becomes one.
+    Member,
+    Ended,
+}
+
+/// A member of a group, without network and clock.
+///
+/// Inputs are [`on_message`](crate::Core::on_message), [`on_time`](crate::Core::on_time), [`send`](crate::Core::send),
+/// [`leave`](crate::Core::leave), in any number; then [`poll`](crate::Core::poll) until it returns nothing.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) me: Member,
+    pub(crate) now: Time,
+    pub(crate) role: Role,
+    pub(crate) out: VecDeque<Output>,
+    pub(crate) ballot: Ballot,
+    pub(crate) log: Log,
+    /// All before this number were delivered.
+    pub(crate) delivered: Number,
+    pub(crate) mine: Outgoing,
+    pub(crate) next_id: u64,
+    pub(crate) marks: BTreeMap<MemberId, Mark>,
+    pub(crate) repair: Repair,
+    /// An [`Ack`] for all is due then.
+    pub(crate) ack_at: Option<Time>,
+    pub(crate) acked: Number,
+    /// The sequencer says that all before this number are safe.
+    pub(crate) safe_to: Number,
+    pub(crate) last_beat: u32,
+    /// When the sequencer, or a candidate, was heard.
+    pub(crate) heard_at: Time,
+    pub(crate) candidacy: Option<Candidacy>,
+    pub(crate) highest_epoch: Epoch,
+    pub(crate) has_resigned: bool,
+    /// Members that the next view of this candidate has not, and why.
+    pub(crate) put_out: Vec<(MemberId, PutOut)>,
+    /// When to ask again to leave.
+    pub(crate) leave_at: Option<Time>,
+    pub(crate) was_primary: bool,
+    pub(crate) lead: Option<Lead>,
+}
+
+impl Core {
+    pub(crate) fn is_me(&self, id: MemberId) -> bool {
+        self.me.id == id
+    }
+
+    pub(crate) fn post(&mut self, to: MemberId, message: Message) {
+        self.out.push_back(Output::Send { to, message });
+    }
+
+    pub(crate) fn multicast(&mut self, message: Message) {
+        self.out.push_back(Output::Multicast(message));
+    }
+
+    /// All whom a multicast of this member reaches: the other members, and the processes that follow to become members.
+    pub fn audience(&self) -> Vec<MemberId> {
+        let learners = self.lead.iter().flat_map(Lead::learners);
+        self.ballot.view().ids().chain(learners).filter(|id| !self.is_me(*id)).collect()
+    }
+
+    /// The own progress.
+    pub(crate) fn own_ack(&self) -> Ack {
+        let (epoch, beat) = (self.ballot.epoch(), self.last_beat);
+        Ack { epoch, beat, held: self.log.held(), consumed: self.delivered }
+    }
+
+    /// This process is not a member any more.
+    pub(crate) fn end(&mut self, why: Ended) {
+        if self.role == Role::Ended {
+            return;
+        }
+        let why = if self.leave_at.is_some() { Ended::PutOut(PutOut::Left) } else { why };
+        (self.role, self.lead, self.candidacy, self.ack_at) = (Role::Ended, None, None, None);
+        self.ballot.withdraw();
+        for (id, may_be_delivered) in self.mine.take_all() {
+            self.out.push_back(Output::Returned { id, may_be_delivered });
+        }
+        self.out.push_back(Output::Ended(why));
+    }
+
+    /// Why the sequencer puts a member out.
+    pub(crate) fn reason(&self, id: MemberId) -> PutOut {
+        let has_left = self.lead.as_ref().is_some_and(|lead| lead.lets_go(id));
+        let is_silent = self.marks.get(&id).is_some_and(|mark| mark.heard_at + self.settings.patience <= self.now);
+        match (has_left, is_silent) {
+            (true, _) => PutOut::Left,
+            (_, true) => PutOut::Silent,
+            _ => PutOut::TooSlow,
+        }
+    }
+}

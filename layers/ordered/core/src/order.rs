@@ -1,0 +1,230 @@
+//! The path of a message: submitted, stamped, held, delivered; and the repair of gaps.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::log::{Entry, Level};
+use crate::member::{Core, Delivery, Role};
+use crate::message::{Ack, Message, Stamped};
+use crate::sequencer::Stamp;
+use crate::view::{Epoch, MemberId, Number};
+use crate::Time;
+
+/// The most messages in an answer to a request for repair, and the most bytes.
+const REPAIRED: u64 = 64;
+const REPAIRED_BYTES: usize = 64 << 10;
+
+/// A member that is not among the first to acknowledge a safe message does so after this time.
+const LAZY: Time = Time::from_millis(3);
+
+impl Core {
+    /// Submit what credit allows.
+    pub(crate) fn submit(&mut self) {
+        while self.ballot.is_open()
+            && self.role == Role::Member
+            && let Some(next) = self.mine.next(self.now, self.settings.resend)
+        {
+            self.to_sequencer(next.seq, next.level, next.payload);
+        }
+    }
+
+    pub(crate) fn submit_again(&mut self) {
+        if self.ballot.is_open() && self.mine.again_at().is_some_and(|at| at <= self.now) {
+            for again in self.mine.again(self.now, self.settings.resend) {
+                self.to_sequencer(again.seq, again.level, again.payload);
+            }
+        }
+    }
+
+    fn to_sequencer(&mut self, seq: u32, level: Level, payload: Bytes) {
+        let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
+        if self.is_me(sequencer) {
+            self.on_submit(sequencer, epoch, seq, level, payload);
+        } else {
+            self.post(sequencer, Message::Submit { epoch, seq, level, payload });
+        }
+    }
+
+    /// At the sequencer: give a message its number, and send it to all.
+    pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, payload: Bytes) {
+        let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
+        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else { return };
+        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else { return };
+        let stamped = Stamped { epoch, number, sender: slot as u16, seq, limit, level, payload };
+        self.multicast(Message::Stamped(stamped.clone()));
+        self.on_stamped(stamped);
+    }
+
+    /// A message with its place in the order.
+    pub(crate) fn on_stamped(&mut self, stamped: Stamped) {
+        let Stamped { epoch, number, sender, seq, limit, level, payload } = stamped;
+        let view = self.ballot.view();
+        let Some(sender) = view.members.get(usize::from(sender)).map(|member| member.id) else { return };
+        if !self.ballot.is_open() || epoch != view.epoch {
+            return;
+        }
+        if self.is_me(sender) {
+            self.mine.set_limit(limit);
+        }
+        self.hold(Entry { epoch, number, sender, seq, level, payload });
+    }
+
+    /// Keep a message of the log.
+    fn hold(&mut self, entry: Entry) {
+        let (level, number) = (entry.level, entry.number);
+        let most = self.settings.kept + self.settings.capacity;
+        self.repair.known_end = self.repair.known_end.max(number + 1);
+        if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {
+            self.mine.numbered(entry.seq, self.now, self.settings.resend);
+        }
+        if self.log.insert(Rc::new(entry), most) && level == Level::Safe {
+            let lazy = if self.is_among_first() { Time::ZERO } else { LAZY };
+            let at = self.now + lazy;
+            self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at)));
+        }
+        self.look_for_gap();
+    }
+
+    /// Whether this member acknowledges safe messages at once: so many do that one may be missing, no more.
+    fn is_among_first(&self) -> bool {
+        let view = self.ballot.view();
+        let first = (1..view.members.len())
+            .find(|count| view.meets_each_majority(|id| view.rank(id).is_some_and(|rank| rank < *count)));
+        view.rank(self.me.id).is_some_and(|rank| first.is_none_or(|first| rank <= first))
+    }
+
+    /// All hear what this member holds, if it is time.
+    pub(crate) fn acknowledge(&mut self) {
+        if self.ack_at.is_some_and(|at| at <= self.now) && self.ballot.is_open() {
+            self.ack_at = None;
+            if self.log.held() > self.acked {
+                self.acked = self.log.held();
+                self.multicast(Message::Ack(self.own_ack()));
+            }
+        }
+    }
+
+    /// How far another member is.
+    pub(crate) fn mark(&mut self, from: MemberId, ack: &Ack) {
+        let mark = self.marks.entry(from).or_default();
+        mark.heard_at = self.now;
+        mark.consumed = mark.consumed.max(Some(ack.consumed));
+        if ack.epoch == self.ballot.epoch() {
+            mark.held = mark.held.max(ack.held);
+        }
+    }
+
+    /// Each majority of the view has a member that holds all before this number.
+    pub(crate) fn safe(&self) -> Number {
+        let held = self.marks.values().map(|mark| mark.held).chain([self.log.held()]);
+        held.filter(|held| *held > self.safe_to && self.is_safe(held - 1)).max().unwrap_or(self.safe_to)
+    }
+
+    /// Whether each majority of the view has a member that holds all up to this number.
+    fn is_safe(&self, number: Number) -> bool {
+        if number < self.safe_to {
+            return true;
+        }
+        let holds = |id: MemberId| match self.is_me(id) {
+            true => self.log.held() > number,
+            false => self.marks.get(&id).is_some_and(|mark| mark.held > number),
+        };
+        self.ballot.view().meets_each_majority(holds)
+    }
+
+    /// The next message for the program.
+    pub(crate) fn deliver(&mut self) -> Option<Delivery> {
+        if !self.ballot.is_open() || self.role != Role::Member || !self.ballot.view().has(self.me.id) {
+            return None;
+        }
+        let number = self.delivered;
+        let entry = self.log.get(number).filter(|_| number < self.log.held())?;
+        if entry.level == Level::Safe && !self.is_safe(number) {
+            return None;
+        }
+        let (sender, level, payload) = (entry.sender, entry.level, entry.payload.clone());
+        self.delivered += 1;
+        let own = self.is_me(sender).then(|| self.mine.delivered()).flatten();
+        Some(Delivery { number, sender, level, payload, own })
+    }
+
+    /// Begin or end the wait for missing messages.
+    pub(crate) fn look_for_gap(&mut self) {
+        let end = self.log_end();
+        self.repair.at = match (self.log.gap(end), self.repair.at) {
+            (None, _) => None,
+            (Some(_), None) => Some(self.now + self.settings.gap),
+            (Some(_), at) => at,
+        };
+    }
+
+    /// Beyond the last number that is known to be part of the log.
+    fn log_end(&self) -> Number {
+        match self.ballot.pending() {
+            Some(pending) => pending.base(),
+            None => self.log.end().max(self.repair.known_end),
+        }
+    }
+
+    /// Ask for the first gap, each time another member that may have what is missing.
+    pub(crate) fn ask_for_gap(&mut self) {
+        if self.repair.at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        let Some((from, to)) = self.log.gap(self.log_end()) else { return };
+        let pending = self.ballot.pending();
+        let epoch = pending.map_or(self.ballot.epoch(), |pending| pending.view.epoch);
+        let near = pending.map_or(self.ballot.view(), |pending| &pending.view);
+        let rank = near.rank(self.me.id).unwrap_or(0);
+        let holds = |id: &MemberId| self.marks.get(id).is_some_and(|mark| mark.held > from);
+        let mut others: Vec<MemberId> = near.ids().chain(self.ballot.voters()).filter(|id| !self.is_me(*id)).collect();
+        let count = others.len();
+        others.rotate_left(rank.min(count));
+        others.sort_by_key(|id| !holds(id));
+        let again = self.settings.resend.min(self.settings.gap * 5);
+        self.repair.at = Some(self.now + again);
+        if !others.is_empty() {
+            let to_whom = others[self.repair.attempt % others.len()];
+            self.repair.attempt += 1;
+            self.post(to_whom, Message::Repair { epoch, from, to: to.min(from + REPAIRED) });
+        }
+    }
+
+    /// Another member lacks these.
+    pub(crate) fn on_repair(&mut self, asker: MemberId, epoch: Epoch, from: Number, to: Number) {
+        let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
+        if epoch != self.ballot.epoch() && !is_pending {
+            return;
+        }
+        let mut bytes = 0;
+        let here = (from..to.min(from.saturating_add(REPAIRED))).filter_map(|number| self.log.get(number));
+        let fits = |entry: &&Rc<Entry>| {
+            let is_first = bytes == 0;
+            bytes += entry.payload.len() + 64;
+            is_first || bytes <= REPAIRED_BYTES
+        };
+        let entries: Vec<Entry> = here.take_while(fits).map(|entry| (**entry).clone()).collect();
+        if !entries.is_empty() {
+            self.post(asker, Message::Repaired { epoch, entries });
+        }
+    }
+
+    /// Another member has sent what was missing.
+    pub(crate) fn on_repaired(&mut self, epoch: Epoch, entries: Vec<Entry>) {
+        let base = self.ballot.pending().filter(|pending| pending.view.epoch == epoch).map(|pending| pending.base());
+        if base.is_none() && !(epoch == self.ballot.epoch() && self.ballot.is_open()) {
+            return;
+        }
+        let held = self.log.held();
+        for entry in entries.into_iter().filter(|entry| base.is_none_or(|base| entry.number < base)) {
+            self.hold(entry);
+        }
+        if self.log.held() > held {
+            // The next gap is asked for at once, and of the same member.
+            self.repair.attempt = self.repair.attempt.wrapping_sub(1);
+            self.repair.at = self.repair.at.map(|_| self.now);
+            self.ask_for_gap();
+        }
+    }
+}

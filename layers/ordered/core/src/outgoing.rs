@@ -1,0 +1,194 @@
+//! A member's own messages, until it delivers them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::Time;
+use crate::log::Level;
+use crate::view::Epoch;
+
+/// The most messages that are sent again at once.
+const SENT_AGAIN: usize = 16;
+
+/// A member's own messages, in the order in which they were sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    queue: VecDeque<Mine>,
+    epoch: Epoch,
+    /// The first of the queue has this seq. Those in front of it are delivered.
+    first_seq: u32,
+    /// Messages at the front that an earlier epoch has numbered.
+    numbered_before: usize,
+    /// Messages behind those that were submitted.
+    submitted: usize,
+    /// Of these, messages of which a number was seen.
+    numbered: usize,
+    limit: u32,
+    again_at: Time,
+}
+
+#[derive(Debug)]
+struct Mine {
+    id: u64,
+    level: Level,
+    payload: Bytes,
+    was_submitted: bool,
+}
+
+/// A message for the sequencer.
+pub(crate) struct Submission {
+    pub(crate) seq: u32,
+    pub(crate) level: Level,
+    pub(crate) payload: Bytes,
+}
+
+impl Outgoing {
+    pub(crate) fn new() -> Outgoing {
+        Outgoing {
+            queue: VecDeque::new(),
+            epoch: Epoch(0),
+            first_seq: 0,
+            numbered_before: 0,
+            submitted: 0,
+            numbered: 0,
+            limit: 0,
+            again_at: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn push(&mut self, id: u64, level: Level, payload: Bytes) {
+        self.queue.push_back(Mine { id, level, payload, was_submitted: false });
+    }
+
+    /// A new epoch begins, whose log has this many undelivered messages of this member: its first ones. All others are submitted
+    /// again.
+    pub(crate) fn begin(&mut self, epoch: Epoch, numbered_before: usize) {
+        (self.epoch, self.numbered_before) = (epoch, numbered_before.min(self.queue.len()));
+        (self.first_seq, self.submitted, self.numbered, self.limit) = (0, 0, 0, 0);
+    }
+
+    /// The sequencer lets messages with lower numbers be stamped.
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// The number of this message was seen, and so of those before it.
+    pub(crate) fn numbered(&mut self, seq: u32, now: Time, patience: Time) {
+        let Some(index) = seq.checked_sub(self.first_seq) else { return };
+        let count = (index as usize + 1).min(self.submitted);
+        if count > self.numbered {
+            (self.numbered, self.again_at) = (count, now + patience);
+        }
+    }
+
+    /// The next message that may be submitted.
+    pub(crate) fn next(&mut self, now: Time, patience: Time) -> Option<Submission> {
+        let seq = self.first_seq + self.submitted as u32;
+        let index = self.numbered_before + self.submitted;
+        let mine = self.queue.get_mut(index).filter(|_| seq < self.limit)?;
+        mine.was_submitted = true;
+        if self.submitted == self.numbered {
+            self.again_at = now + patience;
+        }
+        self.submitted += 1;
+        Some(Submission { seq, level: mine.level, payload: mine.payload.clone() })
+    }
+
+    /// When messages are sent again of which no number was seen.
+    pub(crate) fn again_at(&self) -> Option<Time> {
+        (self.numbered < self.submitted).then_some(self.again_at)
+    }
+
+    /// Those messages.
+    pub(crate) fn again(&mut self, now: Time, patience: Time) -> Vec<Submission> {
+        self.again_at = now + patience;
+        let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
+        let submission = |index: usize| {
+            let mine = &self.queue[self.numbered_before + index];
+            let seq = self.first_seq + index as u32;
+            Submission { seq, level: mine.level, payload: mine.payload.clone() }
+        };
+        indices.map(submission).collect()
+    }
+
+    /// The first one is delivered. Returns its id.
+    pub(crate) fn delivered(&mut self) -> Option<u64> {
+        let mine = self.queue.pop_front()?;
+        if self.numbered_before > 0 {
+            self.numbered_before -= 1;
+        } else {
+            self.first_seq += 1;
+            self.submitted = self.submitted.saturating_sub(1);
+            self.numbered = self.numbered.saturating_sub(1);
+        }
+        Some(mine.id)
+    }
+
+    /// Take all. Returns their ids, and whether some member may have delivered them.
+    pub(crate) fn take_all(&mut self) -> Vec<(u64, bool)> {
+        let ended = self.queue.drain(..).map(|mine| (mine.id, mine.was_submitted)).collect();
+        *self = Outgoing::new();
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::ZERO;
+    const PATIENCE: Time = Time::from_millis(5);
+
+    fn outgoing(count: u64) -> Outgoing {
+        let mut outgoing = Outgoing::new();
+        (0..count).for_each(|id| outgoing.push(id, Level::Agreed, Bytes::new()));
+        outgoing.begin(Epoch(1), 0);
+        outgoing
+    }
+
+    fn seqs(outgoing: &mut Outgoing) -> Vec<u32> {
+        std::iter::from_fn(|| outgoing.next(NOW, PATIENCE)).map(|submission| submission.seq).collect()
+    }
+
+    #[test]
+    fn messages_leave_as_credit_allows() {
+        let mut outgoing = outgoing(5);
+        assert_eq!(seqs(&mut outgoing), []);
+        outgoing.set_limit(2);
+        assert_eq!(seqs(&mut outgoing), [0, 1]);
+        outgoing.set_limit(9);
+        assert_eq!(seqs(&mut outgoing), [2, 3, 4]);
+    }
+
+    #[test]
+    fn only_messages_without_a_number_are_sent_again() {
+        let mut outgoing = outgoing(4);
+        outgoing.set_limit(9);
+        seqs(&mut outgoing);
+        assert_eq!(outgoing.again_at(), Some(PATIENCE));
+        outgoing.numbered(1, NOW + PATIENCE, PATIENCE);
+        assert_eq!(outgoing.again_at(), Some(2 * PATIENCE));
+        let again: Vec<u32> = outgoing.again(NOW, PATIENCE).iter().map(|submission| submission.seq).collect();
+        assert_eq!(again, [2, 3]);
+        outgoing.numbered(3, NOW, PATIENCE);
+        assert_eq!(outgoing.again_at(), None);
+    }
+
+    #[test]
+    fn a_new_epoch_submits_all_that_the_last_one_has_not_numbered() {
+        let mut outgoing = outgoing(4);
+        outgoing.set_limit(9);
+        seqs(&mut outgoing);
+        assert_eq!(outgoing.delivered(), Some(0));
+        outgoing.begin(Epoch(2), 1);
+        outgoing.set_limit(9);
+        assert_eq!(seqs(&mut outgoing), [0, 1]);
+        assert_eq!([outgoing.delivered(), outgoing.delivered()], [Some(1), Some(2)]);
+        assert_eq!(outgoing.take_all(), [(3, true)]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Groups on a simulated network, in virtual time: members that join, leave, crash and stop; messages that are lost, doubled and
+//! overtaken; networks that part, in one direction too. Each run follows from its seed.
+//!
+//! - One order: every member delivers what the group's sequence has at that number, without a gap.
+//! - A sender's messages keep their order, and no message is delivered twice.
+//! - A message that was delivered as `Safe` is part of the group's sequence.
+//! - A message that came back as not delivered was delivered nowhere.
+//! - At any time at most one member gives numbers with a lease.
+//! - The sequencer's credits add up.
+//! - Once faults stop, all live members have one view, and every message is delivered.
+//!
+//! `AM_SIM_SEEDS=FROM..TO` runs those; `AM_SIM_SEED=N` one of them, and tells what happens.
+
+mod checks;
+mod plan;
+mod world;
+
+use std::ops::Range;
+
+use am_netdev_sim::check::seeds;
+use plan::Plan;
+use world::World;
+
+const SEEDS: Range<u64> = 0..500;
+
+fn run(seed: u64) -> Result<world::Seen, String> {
+    let mut world = World::new(Plan::from_seed(seed), std::env::var("AM_SIM_SEED").is_ok());
+    world.run().map_err(|violation| format!("seed {seed}: {violation}\n    {}", repeat_command(seed)))
+}
+
+fn repeat_command(seed: u64) -> String {
+    format!("AM_SIM_SEED={seed} cargo test -p am-ordered-core --test simulated one_seed -- --exact --nocapture")
+}
+
+#[test]
+fn every_seed_keeps_all_promises() {
+    let (seeds, mut seen) = (seeds::asked_for("AM_SIM_SEEDS", SEEDS), world::Seen::new());
+    let failed = seeds::run_all(seeds.clone(), run, repeat_command, |result| {
+        result.iter().flatten().for_each(|(name, count)| *seen.entry(name).or_default() += count);
+    });
+    println!("{seen:#?}");
+    let first: Vec<&str> = failed.iter().take(10).map(|(_, why)| why.as_str()).collect();
+    assert!(failed.is_empty(), "{} of {} seeds failed:\n{}", failed.len(), seeds.end - seeds.start, first.join("\n"));
+    let missing: Vec<_> = world::SEEN.iter().filter(|name| !seen.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "never happened: {missing:?}");
+}
+
+#[test]
+fn one_seed() {
+    if let Ok(seed) = std::env::var("AM_SIM_SEED") {
+        run(seed.parse().expect("AM_SIM_SEED=N")).unwrap_or_else(|why| panic!("{why}"));
+    }
+}

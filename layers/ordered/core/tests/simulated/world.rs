@@ -1,0 +1,404 @@
+//! The processes of a run, the network between them, and the faults.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::Duration;
+
+use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time};
+use bytes::Bytes;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::checks::{self, Key};
+use crate::plan::{Plan, pick};
+
+/// What happened, and how often.
+pub type Seen = BTreeMap<&'static str, u64>;
+
+/// All of these happen in some run.
+pub const SEEN: &[&str] = &[
+    "crash", "stop", "cut", "cut in one direction", "join", "leave", "left", "put out: silent", "put out: not in view", "diverged",
+    "delivered", "safe", "view", "returned", "state taken", "sequencer replaced",
+];
+
+/// A process, dead or alive.
+pub struct Process {
+    pub core: Core,
+    pub is_alive: bool,
+    pub leaves: bool,
+    pub ended: Option<Ended>,
+    /// What it has delivered, from its first number on.
+    pub delivered: Vec<(Number, Key, Level)>,
+    /// The digest of everything before its first number, as its state says, and of all that it has delivered.
+    pub digest: u64,
+    pub first: Option<(Number, u64)>,
+    pub not_delivered: BTreeSet<Key>,
+    keys: BTreeMap<u64, Key>,
+    left_to_send: u64,
+    send_at: Time,
+    stopped_until: Option<Time>,
+    inbox: Vec<(MemberId, Message)>,
+    tick_at: Time,
+}
+
+#[derive(Debug)]
+enum Event {
+    Arrive { from: MemberId, to: MemberId, message: Message },
+    Tick(MemberId),
+    Resume(MemberId),
+    Fault,
+    Heal(usize),
+}
+
+pub struct World {
+    plan: Plan,
+    rng: SmallRng,
+    now: Time,
+    events: BinaryHeap<Reverse<(Time, u64)>>,
+    by_order: BTreeMap<u64, Event>,
+    next_event: u64,
+    pub processes: BTreeMap<MemberId, Process>,
+    next_id: u64,
+    /// Links that carry nothing, by the fault that cut them.
+    cuts: BTreeMap<usize, BTreeSet<(MemberId, MemberId)>>,
+    next_cut: usize,
+    last_arrival: BTreeMap<(MemberId, MemberId), Time>,
+    tells: bool,
+    pub seen: Seen,
+}
+
+impl World {
+    pub fn new(plan: Plan, tells: bool) -> World {
+        let rng = SmallRng::seed_from_u64(plan.seed ^ 0x5eed);
+        let mut world = World {
+            plan,
+            rng,
+            now: Duration::from_secs(1),
+            events: BinaryHeap::new(),
+            by_order: BTreeMap::new(),
+            next_event: 0,
+            processes: BTreeMap::new(),
+            next_id: 0,
+            cuts: BTreeMap::new(),
+            next_cut: 0,
+            last_arrival: BTreeMap::new(),
+            tells,
+            seen: Seen::new(),
+        };
+        if tells {
+            println!("{:#?}", world.plan);
+        }
+        (0..world.plan.members).for_each(|_| world.start());
+        world.at(world.now + Duration::from_millis(300), Event::Fault);
+        world
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    fn saw(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.tells {
+            println!("{:10.6} {}", self.now.as_secs_f64(), what());
+        }
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.next_event += 1;
+        self.by_order.insert(self.next_event, event);
+        self.events.push(Reverse((time, self.next_event)));
+    }
+
+    /// Start a process: the first one founds the group.
+    fn start(&mut self) {
+        let id = MemberId(self.next_id);
+        self.next_id += 1;
+        let me = Member { id, name: format!("m{}", id.0) };
+        let patience = Duration::from_millis(800);
+        let settings =
+            Settings { capacity: self.plan.capacity, kept: 4096, patience, slow: Some(patience), ..Settings::default() };
+        let tie_break = self.plan.tie_break.then(|| "m0".to_owned());
+        let core = match id.0 {
+            0 => Core::found(me, tie_break, settings, self.now),
+            _ => Core::join(me, settings, self.now),
+        };
+        let process = Process {
+            core,
+            is_alive: true,
+            leaves: false,
+            ended: None,
+            delivered: vec![],
+            digest: 0,
+            first: (id.0 == 0).then_some((0, 0)),
+            not_delivered: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            left_to_send: self.plan.messages,
+            send_at: self.now,
+            stopped_until: None,
+            inbox: vec![],
+            tick_at: Time::ZERO,
+        };
+        self.processes.insert(id, process);
+        self.work(id);
+    }
+
+    pub fn run(&mut self) -> Result<Seen, String> {
+        let end = self.plan.faults_end + self.plan.quiet + Duration::from_secs(1);
+        while let Some(Reverse((time, order))) = self.events.pop() {
+            if time > end {
+                break;
+            }
+            self.now = self.now.max(time);
+            match self.by_order.remove(&order).expect("each event happens once") {
+                Event::Arrive { from, to, message } => self.arrive(from, to, message),
+                Event::Tick(id) if self.processes[&id].tick_at == time => self.work(id),
+                Event::Tick(_) => (),
+                Event::Resume(id) => self.resume(id),
+                Event::Fault => self.fault(),
+                Event::Heal(cut) => _ = self.cuts.remove(&cut),
+            }
+            checks::always(self)?;
+            if order % 512 == 0 && self.now > self.plan.faults_end + Duration::from_secs(3) && checks::is_over(self) {
+                break;
+            }
+        }
+        checks::at_the_end(self)?;
+        Ok(std::mem::take(&mut self.seen))
+    }
+
+    fn arrive(&mut self, from: MemberId, to: MemberId, message: Message) {
+        let Some(process) = self.processes.get_mut(&to).filter(|process| process.is_alive) else { return };
+        if process.stopped_until.is_some() {
+            process.inbox.push((from, message));
+            return;
+        }
+        process.core.on_message(self.now, from, message);
+        self.work(to);
+    }
+
+    fn resume(&mut self, id: MemberId) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.stopped_until.is_some_and(|until| until <= self.now) {
+            process.stopped_until = None;
+            for (from, message) in std::mem::take(&mut process.inbox) {
+                process.core.on_message(self.now, from, message);
+            }
+            self.work(id);
+        }
+    }
+
+    /// Let a process do what is due, and carry out what it wants.
+    fn work(&mut self, id: MemberId) {
+        let (now, pause) = (self.now, self.plan.pause);
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if !process.is_alive || process.stopped_until.is_some() {
+            return;
+        }
+        if process.core.next_time() <= now {
+            process.core.on_time(now);
+        }
+        if process.send_at <= now && process.left_to_send > 0 && process.ended.is_none() {
+            let level = if self.rng.random_bool(self.plan.safe) { Level::Safe } else { Level::Agreed };
+            let key = (id, self.plan.messages - process.left_to_send);
+            if let Ok(own) = process.core.send(now, level, checks::payload(key)) {
+                process.keys.insert(own, key);
+                process.left_to_send -= 1;
+            }
+            process.send_at = now + pause.mul_f64(self.rng.random_range(0.0..2.0));
+        }
+        while let Some(output) = self.processes.get_mut(&id).and_then(|process| process.core.poll()) {
+            self.carry_out(id, output);
+        }
+        let process = self.processes.get_mut(&id).expect("it is there");
+        let mut tick_at = process.core.next_time();
+        if process.left_to_send > 0 {
+            tick_at = tick_at.min(process.send_at);
+        }
+        process.tick_at = tick_at.max(now + Duration::from_micros(10));
+        let tick_at = process.tick_at;
+        if process.ended.is_none() {
+            self.at(tick_at, Event::Tick(id));
+        }
+    }
+
+    fn carry_out(&mut self, id: MemberId, output: Output) {
+        match output {
+            Output::Send { to, message } => self.send(id, to, message),
+            Output::Multicast(message) => {
+                for to in self.processes[&id].core.audience() {
+                    self.send(id, to, message.clone());
+                }
+            }
+            Output::Contact(message) => {
+                let others: Vec<MemberId> = self.live().filter(|other| *other != id).collect();
+                if !others.is_empty() {
+                    let to = *pick(&mut self.rng, &others);
+                    self.send(id, to, message);
+                }
+            }
+            Output::Deliver(delivery) => self.deliver(id, delivery),
+            Output::View(view) => {
+                self.saw("view");
+                if view.epoch.0 > 1 && view.sequencer != id && view.members.len() > 1 {
+                    self.saw("sequencer replaced");
+                }
+                self.tell(|| format!("{id}: view {} of {:?}, led by {}", view.epoch.0, names(&view), view.sequencer));
+            }
+            Output::TakeState { joiner } => {
+                self.saw("state taken");
+                let (now, process) = (self.now, self.processes.get_mut(&id).expect("it is there"));
+                process.core.state_taken(joiner.id, Bytes::copy_from_slice(&process.digest.to_be_bytes()));
+                self.tell(|| format!("{id}: state for {} at {now:?}", joiner.id));
+            }
+            Output::RestoreState { number, state } => {
+                let process = self.processes.get_mut(&id).expect("it is there");
+                process.digest = u64::from_be_bytes(state[..].try_into().expect("a digest"));
+                process.first = Some((number, process.digest));
+                process.delivered.clear();
+                self.tell(|| format!("{id}: begins with {number}"));
+            }
+            Output::Returned { id: own, may_be_delivered } => {
+                self.saw("returned");
+                let process = self.processes.get_mut(&id).expect("it is there");
+                let key = process.keys.remove(&own).expect("it was sent");
+                if !may_be_delivered {
+                    process.not_delivered.insert(key);
+                }
+            }
+            Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
+            Output::Ended(why) => {
+                self.saw(match why {
+                    Ended::PutOut(PutOut::Left) => "left",
+                    Ended::PutOut(PutOut::Silent) => "put out: silent",
+                    Ended::PutOut(PutOut::TooSlow) => "put out: too slow",
+                    Ended::PutOut(PutOut::NotInView) => "put out: not in view",
+                    Ended::Diverged => "diverged",
+                });
+                self.tell(|| format!("{id}: ended, {why:?}"));
+                self.processes.get_mut(&id).expect("it is there").ended = Some(why);
+            }
+        }
+    }
+
+    fn deliver(&mut self, id: MemberId, delivery: Delivery) {
+        let Delivery { number, level, payload, own, .. } = delivery;
+        self.saw(if level == Level::Safe { "safe" } else { "delivered" });
+        let process = self.processes.get_mut(&id).expect("it is there");
+        let key = checks::key(&payload);
+        if let Some(own) = own {
+            assert_eq!(process.keys.remove(&own), Some(key), "an own message is delivered under its id");
+        }
+        process.digest = checks::digest(process.digest, key);
+        process.delivered.push((number, key, level));
+        self.tell(|| format!("{id}: delivers {number} {key:?} {level:?}"));
+    }
+
+    fn send(&mut self, from: MemberId, to: MemberId, message: Message) {
+        if self.cuts.values().any(|cut| cut.contains(&(from, to))) || self.rng.random_bool(self.plan.loss) {
+            return;
+        }
+        if self.tells && !matches!(message, Message::Stamped(_) | Message::Submit { .. } | Message::Ack(_) | Message::Beat(_)) {
+            let text: String = format!("{message:?}").chars().take(150).collect();
+            self.tell(|| format!("    {from} -> {to} {text}"));
+        }
+        let copies = if self.rng.random_bool(self.plan.doubled) { 2 } else { 1 };
+        for _ in 0..copies {
+            let delay = Duration::from_micros(15) + self.plan.delay.mul_f64(self.rng.random_range(0.0..1.0));
+            let mut at = self.now + delay;
+            if self.plan.is_reliable {
+                let last = self.last_arrival.entry((from, to)).or_default();
+                at = at.max(*last + Duration::from_nanos(1));
+                *last = at;
+            }
+            self.at(at, Event::Arrive { from, to, message: message.clone() });
+        }
+    }
+
+    fn live(&self) -> impl Iterator<Item = MemberId> + '_ {
+        let live = self.processes.iter().filter(|(_, process)| process.is_alive && process.ended.is_none());
+        live.map(|(id, _)| *id)
+    }
+
+    /// Whether the others go on without this process: in no view that may be current the dead are too many.
+    fn can_lose(&self, id: MemberId) -> bool {
+        let lives = |other| other != id && self.live().any(|live| live == other && !self.processes[&other].leaves);
+        self.live().all(|other| self.processes[&other].core.views().all(|view| view.is_majority(lives)))
+    }
+
+    fn fault(&mut self) {
+        if self.now >= self.plan.faults_end {
+            self.cuts.clear();
+            return;
+        }
+        let next = self.now + self.plan.fault_pause.mul_f64(self.rng.random_range(0.2..1.8));
+        self.at(next, Event::Fault);
+        let live: Vec<MemberId> = self.live().collect();
+        let Some(id) = (!live.is_empty()).then(|| *pick(&mut self.rng, &live)) else { return };
+        match self.rng.random_range(0..12) {
+            0 | 1 if self.can_lose(id) => {
+                self.saw("crash");
+                self.tell(|| format!("{id}: crashes"));
+                self.processes.get_mut(&id).expect("it lives").is_alive = false;
+            }
+            2 if self.can_lose(id) => {
+                self.saw("leave");
+                self.tell(|| format!("{id}: leaves"));
+                let process = self.processes.get_mut(&id).expect("it lives");
+                process.leaves = true;
+                process.core.leave(self.now);
+                self.work(id);
+            }
+            3..=5 => {
+                let count = *pick(&mut self.rng, &[1, 1, 2, 8]);
+                if live.len() + count <= 12 {
+                    self.saw("join");
+                    (0..count).for_each(|_| self.start());
+                }
+            }
+            6 | 7 => self.stop(id),
+            8 | 9 => self.part(&live, id),
+            _ => (),
+        }
+    }
+
+    fn stop(&mut self, id: MemberId) {
+        self.saw("stop");
+        let until = self.now + Duration::from_millis(*pick(&mut self.rng, &[20, 150, 500, 1500]));
+        self.tell(|| format!("{id}: stops until {until:?}"));
+        let process = self.processes.get_mut(&id).expect("it lives");
+        process.stopped_until = Some(until);
+        self.at(until, Event::Resume(id));
+    }
+
+    /// Cut the network in two, or the links from or to one process.
+    fn part(&mut self, live: &[MemberId], id: MemberId) {
+        let one_way = self.rng.random_bool(0.4);
+        let left: BTreeSet<MemberId> = match self.rng.random_bool(0.5) {
+            true => BTreeSet::from([id]),
+            false => live.iter().copied().filter(|_| self.rng.random_bool(0.5)).collect(),
+        };
+        let mut cut = BTreeSet::new();
+        for one in &left {
+            for other in live.iter().filter(|other| !left.contains(other)) {
+                cut.insert((*one, *other));
+                if !one_way {
+                    cut.insert((*other, *one));
+                }
+            }
+        }
+        self.saw(if one_way { "cut in one direction" } else { "cut" });
+        self.tell(|| format!("cut: {cut:?}"));
+        self.next_cut += 1;
+        self.cuts.insert(self.next_cut, cut);
+        let until = self.now + Duration::from_millis(*pick(&mut self.rng, &[50, 300, 1500]));
+        self.at(until, Event::Heal(self.next_cut));
+    }
+}
+
+fn names(view: &am_ordered_core::View) -> Vec<String> {
+    view.ids().map(|id| id.to_string()).collect()
+}
