@@ -150,7 +150,8 @@ impl Core {
         let is_known = learner.is_some() || view.has(from);
         if let Some(learner) = learner {
             learner.has_state = ack.held >= self.log.first();
-            (learner.held, learner.heard_at) = (Some(ack.held).filter(|_| ack.epoch == view.epoch), self.now);
+            let is_following = ack.epoch == view.epoch && learner.has_state;
+            (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
         }
         if !is_known {
             let (epoch, why) = (view.epoch, PutOut::NotInView);
@@ -171,13 +172,13 @@ impl Core {
         let (now, silence) = (self.now, self.settings.silence);
         let Some(lead) = &mut self.lead else { return };
         let answering = self.marks.values().filter(|mark| mark.heard_at + silence >= now);
-        let consumed = answering.map(|mark| mark.consumed.unwrap_or(0)).min().unwrap_or(self.delivered).min(self.delivered);
+        let consumed = answering.map(Mark::consumed).min().unwrap_or(self.delivered).min(self.delivered);
         let was_exhausted = lead.sequencer.is_exhausted();
         lead.sequencer.recycle(consumed);
         if was_exhausted && !lead.sequencer.is_exhausted() {
             lead.beat_at = now;
         }
-        let all = self.marks.values().map(|mark| mark.consumed.unwrap_or(0));
+        let all = self.marks.values().map(Mark::consumed);
         let learners = lead.learners.values().filter_map(|learner| learner.held);
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
         let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64).min(self.log.held());
@@ -293,7 +294,7 @@ impl Core {
         let mut view = self.ballot.view().clone();
         view.members.retain(|member| !changes.remove.contains(&member.id));
         view.members.extend(changes.add.iter().cloned());
-        let answers = |mark: &Mark| mark.heard_at + self.settings.silence >= self.now;
+        let answers = |mark: &Mark| mark.has_answered(self.now.saturating_sub(self.settings.beat * 3));
         let is_new = |id| changes.add.iter().any(|member| member.id == id);
         view.is_majority(|id| self.is_me(id) || is_new(id) || self.marks.get(&id).is_some_and(answers))
     }
@@ -308,8 +309,8 @@ impl Core {
         let is_over = self.settings.slow.is_some_and(waited);
         let recycled = lead.sequencer.recycled();
         let first = self.log.first();
-        let is_slow = |consumed: Number| is_over && consumed < recycled + capacity / 4 || consumed < first;
-        self.marks.iter().filter(|(_, mark)| mark.consumed.is_some_and(is_slow)).map(|(id, _)| *id).collect()
+        let is_slow = |ack: Ack| is_over && ack.consumed < recycled + capacity / 4 || ack.held < first;
+        self.marks.iter().filter(|(_, mark)| mark.last_ack.is_some_and(is_slow)).map(|(id, _)| *id).collect()
     }
 
     /// A process wants to join.
@@ -321,9 +322,11 @@ impl Core {
         match &mut self.lead {
             Some(lead) => {
                 let id = member.id;
-                let learner = Learner { member, state_sent_at: None, has_state: false, held, heard_at: now, ready_since: None };
+                let learner =
+                    Learner { member, state_sent_at: None, has_state: false, held: None, heard_at: now, ready_since: None };
                 let learner = lead.learners.entry(id).or_insert(learner);
-                (learner.heard_at, learner.has_state) = (now, held.is_some());
+                let has_state = held.is_some_and(|held| held >= self.log.first());
+                (learner.heard_at, learner.has_state) = (now, has_state);
             }
             None => {
                 let sequencer = view.sequencer;

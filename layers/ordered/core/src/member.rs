@@ -119,9 +119,23 @@ pub enum Ended {
 /// How far another member is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
+    /// It holds all before this number of this epoch's log.
     pub(crate) held: Number,
-    pub(crate) consumed: Option<Number>,
+    /// What it said last, in whatever epoch.
+    pub(crate) last_ack: Option<Ack>,
     pub(crate) heard_at: Time,
+}
+
+impl Mark {
+    /// Its program has handled all before this number, as far as it has said.
+    pub(crate) fn consumed(&self) -> Number {
+        self.last_ack.map_or(0, |ack| ack.consumed)
+    }
+
+    /// Whether it has answered since a time.
+    pub(crate) fn has_answered(&self, since: Time) -> bool {
+        self.last_ack.is_some() && self.heard_at >= since
+    }
 }
 
 /// Looks for gaps.

@@ -109,7 +109,7 @@ impl Core {
     pub(crate) fn mark(&mut self, from: MemberId, ack: &Ack) {
         let mark = self.marks.entry(from).or_default();
         mark.heard_at = self.now;
-        mark.consumed = mark.consumed.max(Some(ack.consumed));
+        mark.last_ack = Some(*ack);
         if ack.epoch == self.ballot.epoch() {
             mark.held = mark.held.max(ack.held);
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time};
+use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time, View};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -325,8 +325,18 @@ impl World {
 
     /// Whether the others go on without this process: in no view that may be current the dead are too many.
     fn can_lose(&self, id: MemberId) -> bool {
-        let lives = |other| other != id && self.live().any(|live| live == other && !self.processes[&other].leaves);
-        self.live().all(|other| self.processes[&other].core.views().all(|view| view.is_majority(lives)))
+        let is_cut = |other| self.cuts.values().flatten().any(|(from, to)| *from == other || *to == other);
+        let goes_on = |process: &Process| {
+            process.is_alive && process.ended.is_none() && !process.leaves && process.stopped_until.is_none()
+        };
+        let lives = |other| other != id && goes_on(&self.processes[&other]) && !is_cut(other);
+        let holds = |view: &View| {
+            let is_lost = |other: &&MemberId| !view.has(**other) && !lives(**other);
+            let lost_learners = self.processes.keys().filter(is_lost).count();
+            let members = view.ids().filter(|id| lives(*id)).count();
+            view.is_majority(lives) && members * 2 > view.members.len() + lost_learners.min(4)
+        };
+        self.live().all(|other| self.processes[&other].core.views().all(holds))
     }
 
     fn fault(&mut self) {
