@@ -87,6 +87,11 @@ impl Lead {
         self.learners.values().filter(|learner| learner.has_state || learner.state_sent_at.is_some()).map(|learner| learner.member.id)
     }
 
+    /// The processes that follow the order to become members.
+    pub(crate) fn learning(&self) -> impl Iterator<Item = &Member> + '_ {
+        self.learners.values().map(|learner| &learner.member)
+    }
+
     /// When the next beat is due.
     pub(crate) fn next_time(&self) -> Time {
         self.beat_at
@@ -238,7 +243,8 @@ impl Core {
         }
         self.send_states();
         let changes = self.changes();
-        if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() {
+        let is_worn = self.lead.as_ref().is_some_and(|lead| lead.sequencer.is_worn());
+        if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() || is_worn {
             self.propose(changes);
         }
     }

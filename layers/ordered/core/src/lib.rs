@@ -343,6 +343,17 @@ impl Core {
         self.mine.len()
     }
 
+    /// This process.
+    pub fn me(&self) -> MemberId {
+        self.me.id
+    }
+
+    /// A process that this one has heard of as a member, or as one that becomes a member.
+    pub fn member(&self, id: MemberId) -> Option<&Member> {
+        let learners = self.lead.iter().flat_map(lead::Lead::learning);
+        self.views().flat_map(|view| &view.members).chain(learners).find(|member| member.id == id)
+    }
+
     /// The views that may be current, or become it.
     pub fn views(&self) -> impl Iterator<Item = &View> {
         let new = self.ballot.pending().into_iter().chain(self.ballot.fixed());

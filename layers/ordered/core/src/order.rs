@@ -74,7 +74,7 @@ impl Core {
     fn hold(&mut self, entry: Entry) {
         let (level, number) = (entry.level, entry.number);
         let most = self.settings.kept + self.settings.capacity;
-        self.repair.known_end = self.repair.known_end.max(number + 1);
+        self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
         if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {
             self.mine.numbered(entry.seq, self.now, self.settings.resend);
         }

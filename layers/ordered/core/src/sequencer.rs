@@ -79,6 +79,11 @@ impl Sequencer {
         self.pool == 0 && self.senders.iter().any(|sender| sender.next_seq == sender.limit)
     }
 
+    /// A sender's numbers end soon. The next epoch begins with 0 again.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.senders.iter().any(|sender| sender.next_seq >= 3 << 30)
+    }
+
     /// Each sender's limit.
     pub(crate) fn limits(&self) -> Vec<u32> {
         self.senders.iter().map(|sender| sender.limit).collect()

@@ -1,0 +1,296 @@
+//! A member of a group, on a node.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, EndpointError, Node, Request};
+use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, Output, SendError, Settings, View};
+use bytes::Bytes;
+
+use crate::links::{HANDLER, Links};
+use crate::packet::{ANY, Packet};
+use crate::replica::{Delivered, Event, MessageId, Replica};
+
+/// How often unused connections are looked for.
+const TIDY: Duration = Duration::from_secs(10);
+/// The longest sleep of a wait. Timers of the core are due sooner, as a rule.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// A member of a group.
+///
+/// Everything happens in the calls that [poll](Group::poll), on the thread that calls them. A member that is not polled delivers
+/// nothing, and after the group's [patience](Settings::patience) it is put out.
+pub struct Group<R> {
+    endpoint: Endpoint<Inside>,
+    inside: Inside,
+    links: Links,
+    replica: R,
+    contacts: Vec<String>,
+    next_contact: usize,
+    tidy_at: Instant,
+    ended: Option<Ended>,
+}
+
+/// What the handlers work on.
+struct Inside {
+    me: MemberId,
+    core: Core,
+    /// The nodes of processes that the core does not know as members.
+    strangers: BTreeMap<MemberId, String>,
+    malformed: u64,
+}
+
+/// What has happened to a member's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages that made no sense, or were for a process that ran here before.
+    pub malformed: u64,
+    /// Messages between members that found no room to wait, or whose connection had ended. The protocol sends them again.
+    pub dropped: u64,
+}
+
+/// The most processes whose nodes are remembered though they are no members.
+const STRANGERS: usize = 256;
+
+impl<R: Replica> Group<R> {
+    /// Found a group: this process is its only member. The group's name is that of an endpoint of each member's node.
+    ///
+    /// `tie_break` is the name of a node: half of the members are a majority if this one is among them. A group of two needs it to survive a
+    /// crash of the other one, or a third member.
+    ///
+    /// # Errors
+    /// The name is not possible, or the node has an endpoint of this name.
+    pub fn found(
+        node: &Node,
+        name: &str,
+        tie_break: Option<&str>,
+        settings: Settings,
+        replica: R,
+    ) -> Result<Group<R>, EndpointError> {
+        let me = Member { id: new_id(), name: node.name().into() };
+        let found = |now| Core::found(me, tie_break.map(str::to_owned), settings, now);
+        Group::open(node, name, found, vec![], replica)
+    }
+
+    /// Join a group by any of its members, whose nodes' names are `contacts`. The process is a member when its replica gets the
+    /// first [`Event::View`]; before that it gets the group's state.
+    ///
+    /// # Errors
+    /// As for [`found`](Group::found).
+    pub fn join(
+        node: &Node,
+        name: &str,
+        contacts: &[&str],
+        settings: Settings,
+        replica: R,
+    ) -> Result<Group<R>, EndpointError> {
+        let me = Member { id: new_id(), name: node.name().into() };
+        let join = |now| Core::join(me, settings, now);
+        Group::open(node, name, join, contacts.iter().map(|name| (*name).into()).collect(), replica)
+    }
+
+    fn open(
+        node: &Node,
+        name: &str,
+        core: impl FnOnce(Duration) -> Core,
+        contacts: Vec<String>,
+        replica: R,
+    ) -> Result<Group<R>, EndpointError> {
+        let mut endpoint: Endpoint<Inside> = node.endpoint(name)?;
+        endpoint.on_request(HANDLER, |inside, Request { message, .. }| {
+            let Some((from, content)) = Packet::parse(inside.me, message.words(), message.payload()) else {
+                inside.malformed += 1;
+                return;
+            };
+            if inside.core.member(from).is_none()
+                && inside.strangers.len() < STRANGERS
+                && let Some(peer) = message.endpoint().peer(message.from())
+            {
+                inside.strangers.insert(from, peer.node.as_str().into());
+            }
+            inside.core.on_message(message.endpoint().turn_time(), from, content);
+        });
+        let core = core(endpoint.time());
+        let inside = Inside { me: core.me(), core, strangers: BTreeMap::new(), malformed: 0 };
+        let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
+        Ok(Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None })
+    }
+
+    /// Send a message to all members, this one included. It is delivered here, too, with [`Delivered::own`], or comes back as
+    /// [`Event::Returned`].
+    ///
+    /// # Errors
+    /// Too many messages wait, or the process is no member any more.
+    pub fn send(&mut self, level: Level, payload: impl AsRef<[u8]>) -> Result<MessageId, SendError> {
+        let payload = Bytes::copy_from_slice(payload.as_ref());
+        let id = self.inside.core.send(self.endpoint.time(), level, payload)?;
+        self.carry_out();
+        Ok(MessageId(id))
+    }
+
+    /// Receive, deliver, and send what waits. Returns how much was done: 0 if nothing.
+    pub fn poll(&mut self) -> usize {
+        let handled = self.endpoint.poll(&mut self.inside);
+        handled + self.go_on()
+    }
+
+    /// Poll until something was done or the time is over. Sleep meanwhile.
+    pub fn wait(&mut self, timeout: Duration) -> usize {
+        let end = Instant::now() + timeout;
+        loop {
+            let done = self.poll();
+            let left = end.saturating_duration_since(Instant::now());
+            if done > 0 || left.is_zero() {
+                return done;
+            }
+            let timer = self.inside.core.next_time().saturating_sub(self.endpoint.time());
+            self.endpoint.wait(&mut self.inside, timer.min(left).min(LONGEST_SLEEP));
+        }
+    }
+
+    /// Poll until the replica is as wanted or the time is over. Returns whether it is.
+    pub fn wait_until(&mut self, timeout: Duration, mut wanted: impl FnMut(&R) -> bool) -> bool {
+        let end = Instant::now() + timeout;
+        loop {
+            if wanted(&self.replica) {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.wait(left);
+        }
+    }
+
+    /// Leave the group. Returns whether it has let this member go before the time was over.
+    pub fn leave(&mut self, timeout: Duration) -> bool {
+        self.inside.core.leave(self.endpoint.time());
+        let end = Instant::now() + timeout;
+        while self.ended.is_none() && Instant::now() < end {
+            self.wait(end.saturating_duration_since(Instant::now()));
+        }
+        for to in self.links.connections() {
+            self.endpoint.wait_accepted(&mut self.inside, to, end.saturating_duration_since(Instant::now()));
+        }
+        self.ended.is_some()
+    }
+
+    /// The program's state.
+    pub fn replica(&self) -> &R {
+        &self.replica
+    }
+
+    /// The members, as far as this one knows.
+    pub fn view(&self) -> &View {
+        self.inside.core.view()
+    }
+
+    /// This process's id in the group.
+    pub fn me(&self) -> MemberId {
+        self.inside.me
+    }
+
+    /// Whether this member is in the part of the group that goes on.
+    pub fn is_primary(&self) -> bool {
+        self.inside.core.is_primary()
+    }
+
+    /// Why this process is no member any more.
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// Own messages that were not delivered yet.
+    pub fn waiting(&self) -> usize {
+        self.inside.core.waiting()
+    }
+
+    /// What has happened to messages.
+    pub fn counters(&self) -> Counters {
+        Counters { malformed: self.inside.malformed, dropped: self.links.dropped }
+    }
+
+    /// Let the core do what is due, carry it out, and send.
+    fn go_on(&mut self) -> usize {
+        let now = self.endpoint.turn_time();
+        if self.inside.core.next_time() <= now {
+            self.inside.core.on_time(now);
+        }
+        let done = self.carry_out();
+        if self.tidy_at <= Instant::now() {
+            self.tidy_at = Instant::now() + TIDY;
+            self.links.close_unused(&self.endpoint);
+        }
+        done
+    }
+
+    fn carry_out(&mut self) -> usize {
+        let mut done = 0;
+        while let Some(output) = self.inside.core.poll() {
+            done += 1;
+            self.carry_out_one(output);
+        }
+        done + self.links.flush(&self.endpoint)
+    }
+
+    fn carry_out_one(&mut self, output: Output) {
+        match output {
+            Output::Send { to, message } => self.post(to, message),
+            Output::Multicast(message) => {
+                for to in self.inside.core.audience() {
+                    self.post(to, message.clone());
+                }
+            }
+            Output::Contact(message) => {
+                let count = self.contacts.len();
+                if let Some(contact) = self.contacts.get(self.next_contact % count.max(1)) {
+                    self.links.push(contact, Packet::new(self.inside.me, ANY, message));
+                    self.next_contact += 1;
+                }
+            }
+            Output::Deliver(delivery) => {
+                let sender = self.inside.core.member(delivery.sender);
+                self.replica.deliver(&Delivered {
+                    number: delivery.number,
+                    sender: delivery.sender,
+                    from: sender.map_or("", |member| &member.name),
+                    level: delivery.level,
+                    own: delivery.own.map(MessageId),
+                    payload: &delivery.payload,
+                });
+            }
+            Output::TakeState { joiner } => {
+                let state = self.replica.save().into();
+                self.inside.core.state_taken(joiner.id, state);
+            }
+            Output::RestoreState { state, .. } => self.replica.restore(&state),
+            Output::View(view) => self.replica.event(&Event::View(view)),
+            Output::Primary(true) => self.replica.event(&Event::Primary),
+            Output::Primary(false) => self.replica.event(&Event::NotPrimary),
+            Output::Returned { id, may_be_delivered } => {
+                self.replica.event(&Event::Returned { message: MessageId(id), may_be_delivered });
+            }
+            Output::Ended(why) => {
+                self.ended = Some(why);
+                self.replica.event(&Event::Ended(why));
+            }
+        }
+    }
+
+    /// Queue a message for a process, if it is known where it runs.
+    fn post(&mut self, to: MemberId, message: Message) {
+        let Inside { me, core, strangers, .. } = &self.inside;
+        let name = core.member(to).map(|member| &member.name).or_else(|| strangers.get(&to));
+        if let Some(name) = name {
+            self.links.push(name, Packet::new(*me, to, message));
+        }
+    }
+}
+
+/// A random id, which no other process has. 0 is none.
+fn new_id() -> MemberId {
+    MemberId(RandomState::new().hash_one(Instant::now()) | 1)
+}

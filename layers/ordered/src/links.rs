@@ -1,0 +1,119 @@
+//! The connections with other processes, and what waits for them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use am_api::{Connection, Endpoint, HandlerId};
+use am_base::Link;
+
+use crate::packet::Packet;
+
+/// The handler of all messages between members.
+pub(crate) const HANDLER: HandlerId = HandlerId(0);
+/// The most messages that wait for one process, and the most bytes. What is dropped beyond them is repaired like a loss.
+const MOST_WAITING: usize = 4096;
+const MOST_BYTES: usize = 64 << 20;
+/// The pause before a connection is made again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A link that nothing was sent on for so long is closed.
+const UNUSED: Duration = Duration::from_secs(60);
+
+/// A connection with each node that has members.
+#[derive(Debug)]
+pub(crate) struct Links {
+    endpoint: String,
+    links: BTreeMap<String, Waiting>,
+    /// Messages that found no room.
+    pub(crate) dropped: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    link: Link,
+    queue: VecDeque<Packet>,
+    bytes: usize,
+    used_at: Instant,
+}
+
+impl Links {
+    /// Links with the endpoints of this name.
+    pub(crate) fn new(endpoint: &str) -> Links {
+        Links { endpoint: endpoint.into(), links: BTreeMap::new(), dropped: 0 }
+    }
+
+    /// Queue a message for a node.
+    pub(crate) fn push(&mut self, node: &str, packet: Packet) {
+        let new = || Waiting {
+            link: Link::to(node, &*self.endpoint, 0),
+            queue: VecDeque::new(),
+            bytes: 0,
+            used_at: Instant::now(),
+        };
+        let waiting = match self.links.get_mut(node) {
+            Some(waiting) => waiting,
+            None => self.links.entry(node.into()).or_insert_with(new),
+        };
+        if waiting.queue.len() >= MOST_WAITING || waiting.bytes >= MOST_BYTES {
+            self.dropped += 1;
+            return;
+        }
+        waiting.bytes += packet.payload.len();
+        waiting.queue.push_back(packet);
+    }
+
+    /// Send what credit allows. Returns how many messages left.
+    pub(crate) fn flush<S>(&mut self, endpoint: &Endpoint<S>) -> usize {
+        let mut sent = 0;
+        for waiting in self.links.values_mut().filter(|waiting| !waiting.queue.is_empty()) {
+            sent += waiting.flush(endpoint, &mut self.dropped);
+        }
+        sent
+    }
+
+    /// Close what was not used for long.
+    pub(crate) fn close_unused<S>(&mut self, endpoint: &Endpoint<S>) {
+        let now = Instant::now();
+        self.links.retain(|_, waiting| {
+            let is_used = !waiting.queue.is_empty() || waiting.used_at + UNUSED > now;
+            if let Some(to) = waiting.link.connection().filter(|_| !is_used) {
+                endpoint.close(to);
+            }
+            is_used
+        });
+    }
+
+    /// The connections on which messages were sent.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        self.links.values().filter_map(|waiting| waiting.link.connection()).collect()
+    }
+}
+
+impl Waiting {
+    fn flush<S>(&mut self, endpoint: &Endpoint<S>, dropped: &mut u64) -> usize {
+        let now = Instant::now();
+        let to = match self.link.connect(endpoint, now) {
+            Ok(Some(to)) => to,
+            // In a pause, or the node has no flow for another connection.
+            Ok(None) | Err(_) => return 0,
+        };
+        let before = self.queue.len();
+        while let Some(packet) = self.queue.front() {
+            match endpoint.try_request(to, HANDLER, packet.words(), &packet.payload) {
+                Ok(()) => self.used_at = now,
+                Err(error) if error.is_temporary() => break,
+                Err(am_api::RequestError::TooLarge { .. }) => *dropped += 1,
+                Err(_) => {
+                    // What waits is old when the process answers again: the protocol says anew what matters.
+                    *dropped += self.queue.len() as u64;
+                    self.queue.clear();
+                    self.bytes = 0;
+                    self.link.end(now + PAUSE);
+                    return 0;
+                }
+            }
+            self.bytes -= packet.payload.len();
+            self.queue.pop_front();
+        }
+        before - self.queue.len()
+    }
+}

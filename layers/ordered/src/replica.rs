@@ -1,0 +1,62 @@
+//! What a program does with the messages of a group.
+
+use am_ordered_core::{Ended, Level, MemberId, Number, View};
+
+/// A member's state: what the messages of the group do to it. All replicas get the same messages in one order, so they have the same state, if
+/// [`deliver`](Replica::deliver) depends on nothing else.
+pub trait Replica {
+    /// The next message of the group, from this member or another one.
+    fn deliver(&mut self, message: &Delivered<'_>);
+
+    /// The state, for a member that joins: it begins with the effect of all messages that were delivered here.
+    fn save(&self) -> Vec<u8> {
+        vec![]
+    }
+
+    /// Begin with the state of another member.
+    fn restore(&mut self, _state: &[u8]) {}
+
+    /// Something has happened to the group, or to an own message.
+    fn event(&mut self, _event: &Event) {}
+}
+
+/// A message of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered<'a> {
+    /// Its place in the order. The first message of the group has 0, and none is left out.
+    pub number: Number,
+    /// The member that sent it.
+    pub sender: MemberId,
+    /// The name of that member's node. Empty if it is no member any more.
+    pub from: &'a str,
+    /// Its level.
+    pub level: Level,
+    /// If this member has sent it: what [`Group::send`](crate::Group::send) returned.
+    pub own: Option<MessageId>,
+    /// Its content.
+    pub payload: &'a [u8],
+}
+
+/// An own message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub(crate) u64);
+
+/// What happens to a group, besides messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The members are these from now on.
+    View(View),
+    /// This member is in no majority: it delivers nothing until it is again (`NotPrimary`), or was put out.
+    NotPrimary,
+    /// It is again.
+    Primary,
+    /// An own message was not delivered here, because this process is no member any more.
+    Returned {
+        /// The message.
+        message: MessageId,
+        /// Other members may have delivered it.
+        may_be_delivered: bool,
+    },
+    /// This process is not a member any more.
+    Ended(Ended),
+}
