@@ -264,9 +264,10 @@ impl<R: Replica> Group<R> {
             }
             Output::TakeState { joiner } => {
                 let state = self.replica.save().into();
-                self.inside.core.state_taken(joiner.id, state);
+                self.inside.core.state_taken(joiner, state);
             }
             Output::RestoreState { state, .. } => self.replica.restore(&state),
+            Output::Diverged(from) => self.replica.event(&Event::Diverged { from }),
             Output::View(view) => self.replica.event(&Event::View(view)),
             Output::Primary(true) => self.replica.event(&Event::Primary),
             Output::Primary(false) => self.replica.event(&Event::NotPrimary),

@@ -50,6 +50,12 @@ pub enum Event {
     NotPrimary,
     /// It is again.
     Primary,
+    /// The messages from this number on, which were delivered here, are void: the group's majority did not know them when the
+    /// sequencer crashed. [`restore`](Replica::restore) follows. No `Safe` message is among them.
+    Diverged {
+        /// The first one that is void.
+        from: Number,
+    },
     /// An own message was not delivered here, because this process is no member any more.
     Returned {
         /// The message.

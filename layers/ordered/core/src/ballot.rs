@@ -200,12 +200,12 @@ impl Ballot {
         }
         let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= installed);
         let cut = new_view.history.iter().find(|(begun, _)| *begun > installed);
-        let Some((_, cut)) = cut.filter(|_| is_known) else { return Accepted::Forgotten };
+        let cut = cut.filter(|_| is_known).map(|(_, cut)| *cut);
         if epoch > self.promised {
             (self.promised, self.campaign) = (epoch, None);
         }
         self.pending = Some(new_view.clone());
-        Accepted::Fetch { cut: *cut }
+        cut.map_or(Accepted::Forgotten, |cut| Accepted::Fetch { cut })
     }
 
     /// The log up to the base of the pending view is here.

@@ -2,9 +2,10 @@
 
 use crate::ballot::{Accepted, Changes};
 use crate::lead::Lead;
-use crate::member::{Candidacy, Core, Ended, Mark, Output, Repair, Role};
-use crate::message::{Message, NewView, Promise};
-use crate::view::{Epoch, MemberId};
+use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
+use crate::log::Log;
+use crate::message::{Message, NewView, Promise, State};
+use crate::view::{Epoch, MemberId, Number};
 use crate::Time;
 
 /// A candidate waits so long for members that do not answer, if a majority has.
@@ -109,7 +110,7 @@ impl Core {
         let epoch = new_view.view.epoch;
         self.highest_epoch = self.highest_epoch.max(epoch);
         match self.ballot.on_new_view(&new_view) {
-            Accepted::Fetch { cut } if self.delivered > cut => self.end(Ended::Diverged),
+            Accepted::Fetch { cut } if self.delivered > cut => self.diverge(cut),
             Accepted::Fetch { cut } => {
                 self.log.truncate(cut);
                 self.heard_at = self.now;
@@ -122,13 +123,59 @@ impl Core {
             Accepted::Pending => self.heard_at = self.now,
             Accepted::Installed => self.post(from, Message::Installed { epoch }),
             Accepted::Refused => self.post(from, Message::Refuse { promised: self.ballot.promised() }),
-            Accepted::Forgotten => self.end(Ended::Diverged),
+            Accepted::Forgotten => self.diverge(0),
+        }
+    }
+
+    /// What this member holds is not the log of the pending view from a number on, and the program has handled it. The member
+    /// keeps its vote, and goes on with the state of another one.
+    fn diverge(&mut self, from: Number) {
+        if !matches!(self.role, Role::Diverged { .. }) {
+            self.out.push_back(Output::Diverged(from));
+        }
+        (self.candidacy, self.heard_at) = (None, self.now);
+        self.role = Role::Diverged { ask_at: self.now, attempt: 0 };
+        self.ask_for_state();
+    }
+
+    /// Ask the members of the pending view for the state, one after the other.
+    pub(crate) fn ask_for_state(&mut self) {
+        let Role::Diverged { ask_at, attempt } = self.role else { return };
+        let Some(pending) = self.ballot.pending().filter(|_| ask_at <= self.now) else { return };
+        let epoch = pending.view.epoch;
+        let mut others: Vec<MemberId> = pending.view.ids().filter(|id| !self.is_me(*id)).collect();
+        let first = others.iter().position(|id| *id == pending.view.sequencer).unwrap_or(0);
+        others.rotate_left(first);
+        self.role = Role::Diverged { ask_at: self.now + self.settings.beat, attempt: attempt + 1 };
+        if !others.is_empty() {
+            self.post(others[attempt % others.len()], Message::NeedState { epoch });
+        }
+    }
+
+    /// Another member has no use for what it holds.
+    pub(crate) fn on_need_state(&mut self, from: MemberId, epoch: Epoch) {
+        let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
+        if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
+            self.out.push_back(Output::TakeState { joiner: from });
+        }
+    }
+
+    /// The state of another member has arrived at one that had diverged.
+    pub(crate) fn go_on_with(&mut self, state: State) {
+        let is_wanted = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
+        if is_wanted {
+            (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(state.number), state.number);
+            self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
+            self.install();
         }
     }
 
     /// Install the pending view, once the log up to its base is here.
     pub(crate) fn install(&mut self) {
         let Some(base) = self.ballot.pending().map(NewView::base) else { return };
+        if self.role != Role::Member {
+            return;
+        }
         if self.log.held() < base {
             return self.ask_for_gap();
         }
@@ -167,7 +214,7 @@ impl Core {
         let old = std::mem::take(&mut self.marks);
         for id in view.ids().filter(|id| *id != self.me.id) {
             let mark = old.get(&id).copied().unwrap_or(Mark { heard_at: self.now, ..Mark::default() });
-            self.marks.insert(id, Mark { held: base, ..mark });
+            self.marks.insert(id, Mark { held: base, last_ack: None, ..mark });
         }
         (self.has_resigned, self.heard_at, self.last_beat, self.safe_to) = (false, self.now, 0, base);
         if self.is_me(view.sequencer) {

@@ -348,17 +348,16 @@ impl Core {
         for learner in lead.learners.values_mut().filter(|learner| !learner.has_state) {
             if learner.state_sent_at.is_none_or(|at| at + STATE_AGAIN <= now) {
                 learner.state_sent_at = Some(now);
-                self.out.push_back(Output::TakeState { joiner: learner.member.clone() });
+                self.out.push_back(Output::TakeState { joiner: learner.member.id });
             }
         }
     }
 
     /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
     pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
-        if self.ballot.is_open() && self.lead.is_some() {
-            let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
-            self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
-        }
+        let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
+        let epoch = self.ballot.pending().map_or(view.epoch, |pending| pending.view.epoch);
+        self.post(joiner, Message::State(State { epoch, view, history, number: self.delivered, state }));
     }
 
     /// A member wants to leave.

@@ -143,7 +143,9 @@ impl Core {
             return;
         }
         match message {
+            Message::State(state) if matches!(self.role, Role::Diverged { .. }) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
+            Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
             Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(Ended::PutOut(why)),
             _ if matches!(self.role, Role::Joining { .. }) => (),
@@ -238,7 +240,7 @@ impl Core {
         if is_older || !matches!(self.role, Role::Joining { .. }) && !self.learns() {
             return;
         }
-        let State { view, history, number, state } = state;
+        let State { view, history, number, state, .. } = state;
         self.highest_epoch = view.epoch;
         self.ballot = Ballot::new(self.me.id, view, history);
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
@@ -252,7 +254,8 @@ impl Core {
     pub fn on_time(&mut self, now: Time) {
         self.advance(now);
         self.ask_to_join();
-        if self.role != Role::Member {
+        self.ask_for_state();
+        if matches!(self.role, Role::Joining { .. } | Role::Ended) {
             return;
         }
         if self.leave_at.is_some_and(|at| at <= now) {
@@ -317,7 +320,7 @@ impl Core {
     /// When [`on_time`](Core::on_time) is due.
     pub fn next_time(&self) -> Time {
         let ask_at = match self.role {
-            Role::Joining { ask_at } => Some(ask_at),
+            Role::Joining { ask_at } | Role::Diverged { ask_at, .. } => Some(ask_at),
             _ => None,
         };
         let candidacy = self.candidacy.as_ref().map(|candidacy| candidacy.next_time(self.now));

@@ -70,7 +70,7 @@ pub enum Output {
     /// The program gives its state, for a new member: [`Core::state_taken`](crate::Core::state_taken).
     TakeState {
         /// For this process.
-        joiner: Member,
+        joiner: MemberId,
     },
     /// The program begins with this state.
     RestoreState {
@@ -86,6 +86,9 @@ pub enum Output {
         /// Other members may have delivered it.
         may_be_delivered: bool,
     },
+    /// The program has handled messages that the group's majority did not know when the sequencer crashed: all from this number
+    /// on. They are void. [`RestoreState`](Output::RestoreState) follows.
+    Diverged(Number),
     /// Whether this member is in the part of the group that goes on. Reported when it changes.
     Primary(bool),
     /// This process is not a member any more.
@@ -112,8 +115,6 @@ pub struct Delivery {
 pub enum Ended {
     /// It was put out, or has left.
     PutOut(PutOut),
-    /// It has delivered messages that the group's majority did not know when the sequencer crashed. Its state is not the group's.
-    Diverged,
 }
 
 /// How far another member is.
@@ -171,6 +172,8 @@ pub(crate) enum Role {
     Joining { ask_at: Time },
     /// It has the state, and is a member or becomes one.
     Member,
+    /// It is a member, and needs the state of another one.
+    Diverged { ask_at: Time, attempt: usize },
     Ended,
 }
 

@@ -47,7 +47,9 @@ pub enum Message {
         /// What it holds, if it has the state.
         held: Option<Number>,
     },
-    /// The state that a new member begins with.
+    /// A member that has no use for what it holds asks for the state with which an epoch's log goes on.
+    NeedState { epoch: Epoch },
+    /// The state that a member begins with.
     State(State),
     /// A member wants to leave.
     Leave,
@@ -136,10 +138,12 @@ impl NewView {
     }
 }
 
-/// The state that a new member begins with.
+/// The state that a member begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
-    /// The view in which it was taken.
+    /// It is part of the log of this epoch,
+    pub epoch: Epoch,
+    /// and was taken in this view.
     pub view: View,
     /// The numbers with which the last epochs began.
     pub history: Vec<(Epoch, Number)>,

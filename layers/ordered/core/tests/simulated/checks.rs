@@ -11,6 +11,11 @@ use crate::world::{Process, World};
 /// A message: its sender, and the sender's count.
 pub type Key = (MemberId, u64);
 
+/// A message at its number.
+pub type Delivered = (Number, Key, Level);
+
+type Sequence = BTreeMap<Number, (Key, Level)>;
+
 pub fn payload((sender, count): Key) -> Bytes {
     [sender.0.to_be_bytes(), count.to_be_bytes()].concat().into()
 }
@@ -39,9 +44,17 @@ pub fn always(world: &World) -> Result<(), String> {
     }
 }
 
-/// Whether all live members have one view, and nothing waits.
+/// Whether all live members have one view, and nothing waits. A process that was put out, and that no other one is left to tell it,
+/// does not count.
 pub fn is_over(world: &World) -> bool {
-    let live: Vec<&Process> = world.processes.values().filter(|process| process.is_alive && process.ended.is_none()).collect();
+    let is_live = |process: &Process| process.is_alive && process.ended.is_none();
+    let knows = |id: &MemberId, other: &MemberId| world.processes[id].core.views().any(|view| view.has(*other));
+    let is_alone = |id: &MemberId| {
+        let mut others = world.processes.iter().filter(|(other, process)| *other != id && is_live(process));
+        world.processes[id].core.view().members.len() > 1 && !others.any(|(other, _)| knows(id, other))
+    };
+    let live = world.processes.iter().filter(|(id, process)| is_live(process) && !is_alone(id));
+    let live: Vec<&Process> = live.map(|(_, process)| process).collect();
     let Some(first) = live.first() else { return true };
     let view = first.core.view();
     live.iter().all(|process| {
@@ -68,7 +81,11 @@ pub fn at_the_end(world: &World) -> Result<(), String> {
     let sequence = sequence(world)?;
     for (id, process) in &world.processes {
         let is_live = process.is_alive && process.ended.is_none();
-        check_process(process, is_live, &sequence).map_err(|why| format!("{id}: {why}"))?;
+        let first = process.first.map_or(0, |(first, _)| first);
+        check(first, &process.delivered, is_live, &sequence).map_err(|why| format!("{id}: {why}"))?;
+        for (first, delivered) in &process.past {
+            check(*first, delivered, false, &sequence).map_err(|why| format!("{id}, before it diverged: {why}"))?;
+        }
     }
     let all: BTreeSet<Key> = world.processes.values().flat_map(|process| process.delivered.iter().map(|(_, key, _)| *key)).collect();
     let denied = world.processes.values().flat_map(|process| &process.not_delivered).find(|key| all.contains(key));
@@ -76,8 +93,8 @@ pub fn at_the_end(world: &World) -> Result<(), String> {
 }
 
 /// The group's sequence: of what its live members, and those before them, have delivered.
-fn sequence(world: &World) -> Result<BTreeMap<Number, (Key, Level)>, String> {
-    let mut sequence = BTreeMap::new();
+fn sequence(world: &World) -> Result<Sequence, String> {
+    let mut sequence = Sequence::new();
     let live = world.processes.values().filter(|process| process.is_alive && process.ended.is_none());
     for process in live {
         for (number, key, level) in &process.delivered {
@@ -89,10 +106,10 @@ fn sequence(world: &World) -> Result<BTreeMap<Number, (Key, Level)>, String> {
     Ok(sequence)
 }
 
-fn check_process(process: &Process, is_live: bool, sequence: &BTreeMap<Number, (Key, Level)>) -> Result<(), String> {
+/// What a process has delivered from a number on. One that does not go on may have delivered more than the group has.
+fn check(first: Number, delivered: &[Delivered], is_live: bool, sequence: &Sequence) -> Result<(), String> {
     let mut counts: BTreeMap<MemberId, u64> = BTreeMap::new();
-    for (index, (number, (sender, count), _)) in process.delivered.iter().enumerate() {
-        let first = process.first.map_or(0, |(first, _)| first);
+    for (index, (number, (sender, count), _)) in delivered.iter().enumerate() {
         if *number != first + index as u64 {
             return Err(format!("{number} follows {index} messages after {first}"));
         }
@@ -100,11 +117,9 @@ fn check_process(process: &Process, is_live: bool, sequence: &BTreeMap<Number, (
             return Err(format!("message {count} of {sender} comes late or twice"));
         }
     }
-    let differs = |(number, key, level): &&(Number, Key, Level)| {
-        sequence.get(number).is_some_and(|other| *other != (*key, *level))
-    };
-    let Some((from, ..)) = process.delivered.iter().find(differs) else { return Ok(()) };
-    let safe = process.delivered.iter().find(|(number, _, level)| number >= from && *level == Level::Safe);
+    let differs = |(number, key, level): &&Delivered| sequence.get(number).is_some_and(|other| *other != (*key, *level));
+    let Some((from, ..)) = delivered.iter().find(differs) else { return Ok(()) };
+    let safe = delivered.iter().find(|(number, _, level)| number >= from && *level == Level::Safe);
     match safe {
         _ if is_live => Err(format!("its message {from} is another one than the group's")),
         Some((number, ..)) => Err(format!("{number} was delivered as safe, and is lost")),

@@ -28,10 +28,12 @@ pub struct Process {
     pub leaves: bool,
     pub ended: Option<Ended>,
     /// What it has delivered, from its first number on.
-    pub delivered: Vec<(Number, Key, Level)>,
+    pub delivered: Vec<checks::Delivered>,
     /// The digest of everything before its first number, as its state says, and of all that it has delivered.
     pub digest: u64,
     pub first: Option<(Number, u64)>,
+    /// What it had delivered before it diverged, each time, with its first number.
+    pub past: Vec<(Number, Vec<checks::Delivered>)>,
     pub not_delivered: BTreeSet<Key>,
     keys: BTreeMap<u64, Key>,
     left_to_send: u64,
@@ -134,6 +136,7 @@ impl World {
             delivered: vec![],
             digest: 0,
             first: (id.0 == 0).then_some((0, 0)),
+            past: vec![],
             not_delivered: BTreeSet::new(),
             keys: BTreeMap::new(),
             left_to_send: self.plan.messages,
@@ -251,8 +254,8 @@ impl World {
             Output::TakeState { joiner } => {
                 self.saw("state taken");
                 let (now, process) = (self.now, self.processes.get_mut(&id).expect("it is there"));
-                process.core.state_taken(joiner.id, Bytes::copy_from_slice(&process.digest.to_be_bytes()));
-                self.tell(|| format!("{id}: state for {} at {now:?}", joiner.id));
+                process.core.state_taken(joiner, Bytes::copy_from_slice(&process.digest.to_be_bytes()));
+                self.tell(|| format!("{id}: state for {joiner} at {now:?}"));
             }
             Output::RestoreState { number, state } => {
                 let process = self.processes.get_mut(&id).expect("it is there");
@@ -269,6 +272,13 @@ impl World {
                     process.not_delivered.insert(key);
                 }
             }
+            Output::Diverged(from) => {
+                self.saw("diverged");
+                self.tell(|| format!("{id}: diverged from {from}"));
+                let process = self.processes.get_mut(&id).expect("it is there");
+                let delivered = std::mem::take(&mut process.delivered);
+                process.past.push((process.first.map_or(0, |(first, _)| first), delivered));
+            }
             Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
             Output::Ended(why) => {
                 self.saw(match why {
@@ -276,7 +286,6 @@ impl World {
                     Ended::PutOut(PutOut::Silent) => "put out: silent",
                     Ended::PutOut(PutOut::TooSlow) => "put out: too slow",
                     Ended::PutOut(PutOut::NotInView) => "put out: not in view",
-                    Ended::Diverged => "diverged",
                 });
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
