@@ -42,6 +42,13 @@ struct Inside {
     malformed: u64,
 }
 
+/// A group that did not let a member go in time.
+#[derive(thiserror::Error)]
+#[error("the group has not let this member go within {0:?}: no majority of its members answers, or they do not poll")]
+pub struct NotLeft(Duration);
+
+am_api::debug_as_display!(NotLeft);
+
 /// What has happened to a member's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -57,21 +64,11 @@ const STRANGERS: usize = 256;
 impl<R: Replica> Group<R> {
     /// Found a group: this process is its only member. The group's name is that of an endpoint of each member's node.
     ///
-    /// `tie_break` is the name of a node: half of the members are a majority if this one is among them. A group of two needs it to survive a
-    /// crash of the other one, or a third member.
-    ///
     /// # Errors
     /// The name is not possible, or the node has an endpoint of this name.
-    pub fn found(
-        node: &Node,
-        name: &str,
-        tie_break: Option<&str>,
-        settings: Settings,
-        replica: R,
-    ) -> Result<Group<R>, EndpointError> {
+    pub fn found(node: &Node, name: &str, settings: Settings, replica: R) -> Result<Group<R>, EndpointError> {
         let me = Member { id: new_id(), name: node.name().into() };
-        let found = |now| Core::found(me, tie_break.map(str::to_owned), settings, now);
-        Group::open(node, name, found, vec![], replica)
+        Group::open(node, name, |now| Core::found(me, settings, now), vec![], replica)
     }
 
     /// Join a group by any of its members, whose nodes' names are `contacts`. The process is a member when its replica gets the
@@ -82,13 +79,13 @@ impl<R: Replica> Group<R> {
     pub fn join(
         node: &Node,
         name: &str,
-        contacts: &[&str],
+        contacts: &[impl AsRef<str>],
         settings: Settings,
         replica: R,
     ) -> Result<Group<R>, EndpointError> {
         let me = Member { id: new_id(), name: node.name().into() };
-        let join = |now| Core::join(me, settings, now);
-        Group::open(node, name, join, contacts.iter().map(|name| (*name).into()).collect(), replica)
+        let contacts = contacts.iter().map(|name| name.as_ref().into()).collect();
+        Group::open(node, name, |now| Core::join(me, settings, now), contacts, replica)
     }
 
     fn open(
@@ -165,17 +162,27 @@ impl<R: Replica> Group<R> {
         }
     }
 
-    /// Leave the group. Returns whether it has let this member go before the time was over.
-    pub fn leave(&mut self, timeout: Duration) -> bool {
-        self.inside.core.leave(self.endpoint.time());
+    /// Leave the group, and wait until it has let this member go. Messages that wait are sent before.
+    ///
+    /// # Errors
+    /// The time was over first. The group puts this member out after its patience.
+    pub fn leave(mut self, timeout: Duration) -> Result<R, NotLeft> {
         let end = Instant::now() + timeout;
+        while self.ended.is_none() && self.waiting() > 0 && Instant::now() < end {
+            self.wait(end.saturating_duration_since(Instant::now()));
+        }
+        self.inside.core.leave(self.endpoint.time());
         while self.ended.is_none() && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
+        self.carry_out();
         for to in self.links.connections() {
             self.endpoint.wait_accepted(&mut self.inside, to, end.saturating_duration_since(Instant::now()));
         }
-        self.ended.is_some()
+        match self.ended {
+            Some(_) => Ok(self.replica),
+            None => Err(NotLeft(timeout)),
+        }
     }
 
     /// The program's state.

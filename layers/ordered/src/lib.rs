@@ -40,7 +40,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (alpha, beta) = (Node::open("alpha", "sim:34")?, Node::open("beta", "sim:34")?);
-//! let mut first = Group::found(&alpha, "log", None, Settings::default(), Log::default())?;
+//! let mut first = Group::found(&alpha, "log", Settings::default(), Log::default())?;
 //! first.send(Level::Safe, "one")?;
 //! let mut second = Group::join(&beta, "log", &["alpha"], Settings::default(), Log::default())?;
 //! second.send(Level::Agreed, "two")?;
@@ -60,5 +60,5 @@ mod packet;
 mod replica;
 
 pub use am_ordered_core::{Ended, Epoch, Level, Member, MemberId, Number, PutOut, SendError, Settings, View};
-pub use group::{Counters, Group};
+pub use group::{Counters, Group, NotLeft};
 pub use replica::{Delivered, Event, MessageId, Replica};

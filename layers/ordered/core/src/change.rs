@@ -5,6 +5,7 @@ use crate::lead::Lead;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::log::Log;
 use crate::message::{Message, NewView, Promise, State};
+use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, MemberId, Number};
 use crate::Time;
 
@@ -112,7 +113,9 @@ impl Core {
         match self.ballot.on_new_view(&new_view) {
             Accepted::Fetch { cut } if self.delivered > cut => self.diverge(cut),
             Accepted::Fetch { cut } => {
-                self.log.truncate(cut);
+                if !mutants::is_active(Mutant::GapFilledTwice) {
+                    self.log.truncate(cut);
+                }
                 self.heard_at = self.now;
                 self.repair = Repair { known_end: new_view.base(), at: Some(self.now), attempt: 0 };
                 if from != self.me.id {
@@ -176,10 +179,12 @@ impl Core {
         if self.role != Role::Member {
             return;
         }
-        if self.log.held() < base {
+        if self.log.held() < base && !mutants::is_active(Mutant::CountedEarly) {
             return self.ask_for_gap();
         }
-        self.log.truncate(base);
+        if !mutants::is_active(Mutant::GapFilledTwice) {
+            self.log.truncate(base);
+        }
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
         self.lead = None;
@@ -209,7 +214,8 @@ impl Core {
     fn begin_epoch(&mut self) {
         let (view, base) = (self.ballot.view().clone(), self.log.held());
         let is_mine = |number: &u64| self.log.get(*number).is_some_and(|entry| entry.sender == self.me.id);
-        let numbered_before = (self.delivered..base).filter(is_mine).count();
+        let is_new = !mutants::is_active(Mutant::StampedTwice);
+        let numbered_before = (self.delivered..base).filter(|number| is_new && is_mine(number)).count();
         self.mine.begin(view.epoch, numbered_before);
         let old = std::mem::take(&mut self.marks);
         for id in view.ids().filter(|id| *id != self.me.id) {

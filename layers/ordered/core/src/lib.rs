@@ -7,6 +7,7 @@ mod lead;
 mod log;
 mod member;
 mod message;
+pub mod mutants;
 mod order;
 mod outgoing;
 mod sequencer;
@@ -46,7 +47,8 @@ pub enum SendError {
 
 impl Core {
     /// The first member of a group.
-    pub fn found(me: Member, tie_break: Option<String>, settings: Settings, now: Time) -> Core {
+    pub fn found(me: Member, settings: Settings, now: Time) -> Core {
+        let tie_break = settings.tie_break.clone();
         let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
         core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now));

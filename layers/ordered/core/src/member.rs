@@ -32,6 +32,9 @@ pub struct Settings {
     pub resend: Time,
     /// A gap is asked for after this time.
     pub gap: Time,
+    /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
+    /// does not go on when one of them crashes.
+    pub tie_break: Option<String>,
 }
 
 impl Default for Settings {
@@ -45,6 +48,7 @@ impl Default for Settings {
             slow: Some(Time::from_secs(5)),
             resend: Time::from_millis(10),
             gap: Time::from_millis(1),
+            tie_break: None,
         }
     }
 }

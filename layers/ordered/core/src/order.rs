@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::log::{Entry, Level};
 use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
+use crate::mutants::{self, Mutant};
 use crate::sequencer::Stamp;
 use crate::view::{Epoch, MemberId, Number};
 use crate::Time;
@@ -61,7 +62,8 @@ impl Core {
         let Stamped { epoch, number, sender, seq, limit, level, payload } = stamped;
         let view = self.ballot.view();
         let Some(sender) = view.members.get(usize::from(sender)).map(|member| member.id) else { return };
-        if !self.ballot.is_open() || epoch != view.epoch {
+        let is_stale = !self.ballot.is_open() || epoch != view.epoch;
+        if is_stale && !mutants::is_active(Mutant::StaleEpoch) {
             return;
         }
         if self.is_me(sender) {
@@ -140,7 +142,7 @@ impl Core {
         }
         let number = self.delivered;
         let entry = self.log.get(number).filter(|_| number < self.log.held())?;
-        if entry.level == Level::Safe && !self.is_safe(number) {
+        if entry.level == Level::Safe && !self.is_safe(number) && !mutants::is_active(Mutant::SafeAtOnce) {
             return None;
         }
         let (sender, level, payload) = (entry.sender, entry.level, entry.payload.clone());
@@ -169,7 +171,7 @@ impl Core {
 
     /// Ask for the first gap, each time another member that may have what is missing.
     pub(crate) fn ask_for_gap(&mut self) {
-        if self.repair.at.is_none_or(|at| at > self.now) {
+        if self.repair.at.is_none_or(|at| at > self.now) || mutants::is_active(Mutant::GapForEver) {
             return;
         }
         let Some((from, to)) = self.log.gap(self.log_end()) else { return };

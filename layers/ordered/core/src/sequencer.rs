@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, Number};
 
 /// How many numbers of a sender are remembered, for messages that come again.
@@ -117,7 +118,8 @@ impl Sequencer {
     /// All before this number are handled everywhere: their credits are free. A sender without credit gets some.
     pub(crate) fn recycle(&mut self, to: Number) {
         let to = to.min(self.next);
-        self.pool += to.saturating_sub(self.recycled);
+        let twice = if mutants::is_active(Mutant::CreditTwice) { 2 } else { 1 };
+        self.pool += to.saturating_sub(self.recycled) * twice;
         self.recycled = self.recycled.max(to);
         (0..self.senders.len()).for_each(|slot| self.grant(slot));
     }
@@ -125,6 +127,9 @@ impl Sequencer {
     /// Fill a sender's credit up to its share, if less than half of it is left.
     fn grant(&mut self, slot: usize) {
         let share = (self.capacity / (2 * self.senders.len() as u64)).clamp(1, REMEMBERED as u64);
+        if mutants::is_active(Mutant::Starved) && self.epoch > Epoch(3) && slot + 1 == self.senders.len() {
+            return;
+        }
         let sender = &mut self.senders[slot];
         let left = u64::from(sender.limit - sender.next_seq);
         if left * 2 < share {

@@ -56,6 +56,11 @@ impl View {
         self.slot(id).is_some()
     }
 
+    /// The members' names.
+    pub fn names(&self) -> impl Iterator<Item = &str> + '_ {
+        self.members.iter().map(|member| &*member.name)
+    }
+
     /// The members' ids.
     pub fn ids(&self) -> impl Iterator<Item = MemberId> + '_ {
         self.members.iter().map(|member| member.id)

@@ -18,6 +18,7 @@ mod world;
 use std::ops::Range;
 
 use am_netdev_sim::check::seeds;
+use am_ordered_core::mutants::{self, Mutant};
 use plan::Plan;
 use world::World;
 
@@ -43,6 +44,33 @@ fn every_seed_keeps_all_promises() {
     assert!(failed.is_empty(), "{} of {} seeds failed:\n{}", failed.len(), seeds.end - seeds.start, first.join("\n"));
     let missing: Vec<_> = world::SEEN.iter().filter(|name| !seen.contains_key(*name)).collect();
     assert!(missing.is_empty(), "never happened: {missing:?}");
+}
+
+/// Each mutant is caught by some of these seeds. The first one is known to catch it, or did before a change.
+#[test]
+fn planted_bugs_are_caught() {
+    let mutants = [
+        (Mutant::StampedTwice, 4),
+        (Mutant::StaleEpoch, 315),
+        (Mutant::Starved, 0),
+        (Mutant::CreditTwice, 0),
+        (Mutant::GapFilledTwice, 125),
+        (Mutant::CountedEarly, 2),
+        (Mutant::SafeAtOnce, 65),
+        (Mutant::LeaseForEver, 7),
+        (Mutant::GapForEver, 2),
+    ];
+    for (mutant, first) in mutants {
+        let run_with = |seed| {
+            mutants::activate(Some(mutant));
+            let result = run(seed);
+            mutants::activate(None);
+            result
+        };
+        let caught = (first..first + 1000).find_map(|seed| Some((seed, run_with(seed).err()?)));
+        let (seed, why) = caught.unwrap_or_else(|| panic!("{mutant:?} was not caught"));
+        println!("{mutant:?} by seed {seed}: {}", why.lines().next().unwrap_or_default());
+    }
 }
 
 #[test]

@@ -66,6 +66,7 @@ pub struct World {
     next_cut: usize,
     last_arrival: BTreeMap<(MemberId, MemberId), Time>,
     tells: bool,
+    violation: Option<String>,
     pub seen: Seen,
 }
 
@@ -85,6 +86,7 @@ impl World {
             next_cut: 0,
             last_arrival: BTreeMap::new(),
             tells,
+            violation: None,
             seen: Seen::new(),
         };
         if tells {
@@ -121,11 +123,11 @@ impl World {
         self.next_id += 1;
         let me = Member { id, name: format!("m{}", id.0) };
         let patience = Duration::from_millis(800);
+        let (capacity, tie_break) = (self.plan.capacity, self.plan.tie_break.then(|| "m0".to_owned()));
         let settings =
-            Settings { capacity: self.plan.capacity, kept: 4096, patience, slow: Some(patience), ..Settings::default() };
-        let tie_break = self.plan.tie_break.then(|| "m0".to_owned());
+            Settings { capacity, kept: 4096, patience, slow: Some(patience), tie_break, ..Settings::default() };
         let core = match id.0 {
-            0 => Core::found(me, tie_break, settings, self.now),
+            0 => Core::found(me, settings, self.now),
             _ => Core::join(me, settings, self.now),
         };
         let process = Process {
@@ -165,6 +167,9 @@ impl World {
                 Event::Heal(cut) => _ = self.cuts.remove(&cut),
             }
             checks::always(self)?;
+            if let Some(violation) = self.violation.take() {
+                return Err(violation);
+            }
             if order % 512 == 0 && self.now > self.plan.faults_end + Duration::from_secs(3) && checks::is_over(self) {
                 break;
             }
@@ -298,8 +303,8 @@ impl World {
         self.saw(if level == Level::Safe { "safe" } else { "delivered" });
         let process = self.processes.get_mut(&id).expect("it is there");
         let key = checks::key(&payload);
-        if let Some(own) = own {
-            assert_eq!(process.keys.remove(&own), Some(key), "an own message is delivered under its id");
+        if own.is_some_and(|own| process.keys.remove(&own) != Some(key)) {
+            self.violation = Some(format!("{id}: its own message {key:?} is delivered as another one"));
         }
         process.digest = checks::digest(process.digest, key);
         process.delivered.push((number, key, level));

@@ -1,0 +1,125 @@
+//! Groups of nodes in one process.
+
+use std::time::{Duration, Instant};
+
+use am_api::Node;
+use am_ordered::{Delivered, Event, Group, Level, Replica, SendError, Settings};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// All messages, with their senders, and what else happened.
+#[derive(Default)]
+struct Told {
+    messages: Vec<(String, Vec<u8>)>,
+    events: Vec<Event>,
+    own: Vec<u64>,
+}
+
+impl Replica for Told {
+    fn deliver(&mut self, message: &Delivered<'_>) {
+        self.messages.push((message.from.into(), message.payload.into()));
+        self.own.extend(message.own.map(|_| message.number));
+    }
+
+    fn save(&self) -> Vec<u8> {
+        self.messages.iter().map(|(from, said)| format!("{from}:{}\n", String::from_utf8_lossy(said))).collect::<String>().into()
+    }
+
+    fn restore(&mut self, state: &[u8]) {
+        let lines = String::from_utf8_lossy(state).into_owned();
+        let pairs = lines.lines().map(|line| line.split_once(':').expect("a pair"));
+        self.messages = pairs.map(|(from, said)| (from.into(), said.into())).collect();
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
+    }
+}
+
+/// Poll all until it is so.
+fn until(groups: &mut [Group<Told>], mut wanted: impl FnMut(&[Group<Told>]) -> bool) {
+    let end = Instant::now() + LONG;
+    while !wanted(groups) {
+        assert!(Instant::now() < end, "{:?}", groups.iter().map(|group| group.view().clone()).collect::<Vec<_>>());
+        groups.iter_mut().for_each(|group| _ = group.poll());
+    }
+}
+
+fn three(on: &str) -> Vec<Group<Told>> {
+    let open = |name: &str| Node::open(name, on).expect("a node");
+    let alpha = Group::found(&open("alpha"), "g", Settings::default(), Told::default()).expect("a name");
+    let joins = |name| Group::join(&open(name), "g", &["alpha"], Settings::default(), Told::default()).expect("a name");
+    let mut groups = vec![alpha, joins("beta"), joins("gamma")];
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3 && group.is_primary()));
+    groups
+}
+
+fn all_in_one_order(on: &str) {
+    let mut groups = three(on);
+    for number in 0..100 {
+        for group in &mut groups {
+            let level = if number % 3 == 0 { Level::Safe } else { Level::Agreed };
+            group.send(level, format!("{number}")).expect("room");
+        }
+        groups.iter_mut().for_each(|group| _ = group.poll());
+    }
+    until(&mut groups, |groups| groups.iter().all(|group| group.replica().messages.len() == 300));
+    let first = groups[0].replica();
+    assert!(groups.iter().all(|group| group.replica().messages == first.messages), "one order");
+    assert!(groups.iter().all(|group| group.replica().own.len() == 100 && group.waiting() == 0));
+    for name in ["alpha", "beta", "gamma"] {
+        let of = first.messages.iter().filter(|(from, _)| from == name);
+        assert!(of.map(|(_, said)| String::from_utf8_lossy(said)).eq((0..100).map(|number| number.to_string())), "{name}");
+    }
+}
+
+#[test]
+fn all_in_one_order_on_the_simulated_network() {
+    all_in_one_order("sim:3401");
+}
+
+#[test]
+fn all_in_one_order_over_shared_memory() {
+    all_in_one_order(&format!("shm:am-ordered-order-{}", std::process::id()));
+}
+
+#[test]
+fn long_messages_keep_their_place() {
+    let mut groups = three("sim:3402");
+    let long: Vec<u8> = (0..600_000_u32).map(|at| at as u8).collect();
+    groups[1].send(Level::Safe, &long).expect("room");
+    groups[2].send(Level::Agreed, "short").expect("room");
+    until(&mut groups, |groups| groups.iter().all(|group| group.replica().messages.len() == 2));
+    let first = groups[0].replica();
+    assert!(groups.iter().all(|group| group.replica().messages == first.messages));
+    assert!(first.messages.iter().any(|(_, said)| *said == long));
+}
+
+#[test]
+fn a_member_that_leaves_has_sent_all_and_the_others_go_on() {
+    let mut groups = three("sim:3403");
+    let mut gamma = groups.pop().expect("three");
+    gamma.send(Level::Safe, "last").expect("room");
+    let leaves = std::thread::scope(|_| {
+        // The others are polled by hand meanwhile: one thread runs all nodes of a simulated network.
+        let end = Instant::now() + LONG;
+        while gamma.waiting() > 0 {
+            assert!(Instant::now() < end);
+            gamma.poll();
+            groups.iter_mut().for_each(|group| _ = group.poll());
+        }
+        gamma
+    });
+    drop(leaves);
+    until(&mut groups, |groups| groups.iter().all(|group| group.replica().messages.len() == 1));
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 2 && group.is_primary()));
+}
+
+#[test]
+fn too_many_waiting_messages_are_refused_and_nothing_is_lost() {
+    let node = Node::open("alone", "sim:3404").expect("a node");
+    let settings = Settings { capacity: 16, ..Settings::default() };
+    let mut group = Group::join(&node, "g", &["nobody"], settings, Told::default()).expect("a name");
+    let sent = (0..100).take_while(|_| group.send(Level::Agreed, "x").is_ok()).count();
+    assert_eq!((sent, group.send(Level::Agreed, "x")), (32, Err(SendError::Full(32))));
+}
