@@ -87,7 +87,8 @@ impl Core {
     pub(crate) fn on_propose(&mut self, from: MemberId, epoch: Epoch) {
         self.highest_epoch = self.highest_epoch.max(epoch);
         let sequencer = self.ballot.view().sequencer;
-        let is_heard = self.ballot.is_open() && self.now < self.heard_at + self.settings.silence;
+        let is_member = self.ballot.is_open() && self.ballot.view().has(self.me.id);
+        let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
         if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {

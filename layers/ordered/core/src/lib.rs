@@ -167,7 +167,7 @@ impl Core {
             Message::Propose { .. } if self.is_foreign(from) => self.send_away(from),
             Message::Propose { epoch } => self.on_propose(from, epoch),
             Message::Promise { epoch, promise } => self.on_promise(from, epoch, promise),
-            Message::Refuse { promised } => self.on_refuse(promised),
+            Message::Refuse { promised } => self.on_refuse(from, promised),
             Message::NewView(new_view) => self.on_new_view(from, new_view),
             Message::Installed { epoch } => self.on_installed(from, epoch),
             Message::Resign { epoch } if epoch == self.ballot.epoch() => self.has_resigned = true,
@@ -223,13 +223,13 @@ impl Core {
         }
     }
 
-    /// A member has promised to follow another. A candidate that is refused because the sequencer is heard gives up. A sequencer
-    /// takes the member back by a higher epoch.
-    fn on_refuse(&mut self, promised: Epoch) {
+    /// A member has promised to follow another, or hears the sequencer. A candidate that the sequencer itself refuses gives up. A
+    /// sequencer takes the member back by a higher epoch.
+    fn on_refuse(&mut self, from: MemberId, promised: Epoch) {
         self.highest_epoch = self.highest_epoch.max(promised);
         if self.ballot.is_open() && self.lead.is_some() && promised > self.ballot.epoch() {
             self.propose(Changes::default());
-        } else if self.ballot.is_candidate() && promised < self.ballot.promised() {
+        } else if self.ballot.is_candidate() && from == self.ballot.view().sequencer {
             self.candidacy = None;
             self.ballot.withdraw();
             self.heard_at = self.now;
