@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Node, Request};
-use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, Output, SendError, Settings, View};
+use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
 use crate::links::{HANDLER, Links};
@@ -41,6 +41,19 @@ struct Inside {
     strangers: BTreeMap<MemberId, String>,
     malformed: u64,
 }
+
+/// Why a message is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// Twice the group's capacity waits already.
+    #[error("{0} messages wait for their places in the order: poll, and try again")]
+    Full(usize),
+    /// This process is no member any more.
+    #[error("this process is no member of the group any more: join again")]
+    Ended,
+}
+
+am_api::debug_as_display!(SendError);
 
 /// A group that did not let a member go in time.
 #[derive(thiserror::Error)]
@@ -122,7 +135,10 @@ impl<R: Replica> Group<R> {
     /// Too many messages wait, or the process is no member any more.
     pub fn send(&mut self, level: Level, payload: impl AsRef<[u8]>) -> Result<MessageId, SendError> {
         let payload = Bytes::copy_from_slice(payload.as_ref());
-        let id = self.inside.core.send(self.endpoint.time(), level, payload)?;
+        let id = self.inside.core.send(self.endpoint.time(), level, payload).map_err(|why| match why {
+            NotSent::Full(waiting) => SendError::Full(waiting),
+            NotSent::Ended => SendError::Ended,
+        })?;
         self.carry_out();
         Ok(MessageId(id))
     }

@@ -52,7 +52,7 @@ impl Packet {
 
     /// The message in a request, and who sent it. `None`: it is malformed, or for a process that ran here before.
     pub(crate) fn parse(me: MemberId, words: &[u64], payload: &[u8]) -> Option<(MemberId, Message)> {
-        let (&[from, head, second], rest) = words.split_first_chunk()? ;
+        let (&[from, head, second], rest) = words.split_first_chunk()?;
         let (level, sender, epoch) = (level(head)?, (head >> 16) as u16, Epoch((head >> 32) as u32));
         let message = match (head as u8, rest) {
             (CONTROL, []) if second == me.0 => postcard::from_bytes(payload).ok().filter(is_control)?,

@@ -41,7 +41,9 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("tools/am-run", &["am-spmd", "am-input"]),
     ("layers/base", &["active-messages", "am-spmd"]),
     ("layers/rpc/macros", &[]),
-    ("layers/", &["active-messages", "am-spmd", "am-base", "am-input"]),
+    // No I/O, no clock, no threads.
+    ("layers/ordered/core", &[]),
+    ("layers/", &["active-messages", "am-spmd", "am-base", "am-ordered-core", "am-input"]),
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp", "am-input"]),
     // Libraries for other languages.
@@ -95,6 +97,7 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     ("netdev-sim", &["am-engine", "am-proto"]),
     // What serves the transport `amd:`.
     ("am-api/tests", &["am-daemon", "am-testing"]),
+    ("layers/ordered/core", &["am-netdev-sim"]),
     ("layers/", &["am-transport", "am-ring", "am-testing"]),
     ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
     ("bindings/", &["am-testing"]),

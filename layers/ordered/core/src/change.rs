@@ -2,12 +2,11 @@
 
 use crate::ballot::{Accepted, Changes};
 use crate::lead::Lead;
-use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::log::Log;
+use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::message::{Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
-use crate::view::{Epoch, MemberId, Number};
-use crate::Time;
+use crate::view::{Epoch, MemberId, Number, Time};
 
 /// A candidate waits so long for members that do not answer, if a majority has.
 const WAIT_FOR_ALL: Time = Time::from_millis(50);

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::Time;
 use crate::ballot::Changes;
 use crate::member::{Core, Mark, Output, Role, Settings};
 use crate::message::{Ack, Beat, Message, PutOut, State};
 use crate::mutants::{self, Mutant};
 use crate::sequencer::{Refusal, Sequencer, Stamp};
-use crate::view::{Epoch, Member, MemberId, Number, View};
+use crate::view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// Beats whose times are remembered.
 const BEATS: usize = 32;
@@ -85,7 +84,10 @@ impl Lead {
     }
 
     pub(crate) fn learners(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.learners.values().filter(|learner| learner.has_state || learner.state_sent_at.is_some()).map(|learner| learner.member.id)
+        self.learners
+            .values()
+            .filter(|learner| learner.has_state || learner.state_sent_at.is_some())
+            .map(|learner| learner.member.id)
     }
 
     /// The processes that follow the order to become members.
@@ -215,7 +217,10 @@ impl Core {
     fn send_token(&mut self) {
         let Some(lead) = &mut self.lead else { return };
         let in_flight = lead.sequencer.next() - lead.sequencer.recycled();
-        if in_flight * 4 < self.settings.capacity as u64 || lead.token.again_at > self.now || lead.view.members.len() < 2 {
+        if in_flight * 4 < self.settings.capacity as u64
+            || lead.token.again_at > self.now
+            || lead.view.members.len() < 2
+        {
             return;
         }
         lead.token.round += 1;
@@ -329,8 +334,14 @@ impl Core {
         match &mut self.lead {
             Some(lead) => {
                 let id = member.id;
-                let learner =
-                    Learner { member, state_sent_at: None, has_state: false, held: None, heard_at: now, ready_since: None };
+                let learner = Learner {
+                    member,
+                    state_sent_at: None,
+                    has_state: false,
+                    held: None,
+                    heard_at: now,
+                    ready_since: None,
+                };
                 let learner = lead.learners.entry(id).or_insert(learner);
                 let has_state = held.is_some_and(|held| held >= self.log.first());
                 (learner.heard_at, learner.has_state) = (now, has_state);

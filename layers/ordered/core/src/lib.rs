@@ -13,20 +13,15 @@ mod outgoing;
 mod sequencer;
 mod view;
 
-use std::time::Duration;
-
 pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
-pub use log::{Entry, Level};
 use log::Log;
-use member::{Repair, Role};
+pub use log::{Entry, Level};
 pub use member::{Core, Delivery, Ended, Output, Settings};
+use member::{Repair, Role};
 pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
 use outgoing::Outgoing;
-pub use view::{Epoch, Member, MemberId, Number, View};
-
-/// A time since any origin that the member's program chooses. It never goes back.
-pub type Time = Duration;
+pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.
 const ASK_AGAIN: Time = Time::from_millis(100);
@@ -34,14 +29,12 @@ const ASK_AGAIN: Time = Time::from_millis(100);
 /// The shortest time between two calls that nothing but time causes.
 const SHORTEST: Time = Time::from_micros(100);
 
-/// Why a message cannot be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// Twice the group's capacity waits already.
-    #[error("{0} messages wait for their places in the order: poll, and try again")]
+/// Why a message is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    /// Twice the group's capacity waits already: so many messages.
     Full(usize),
     /// This process is no member any more.
-    #[error("this process is no member of the group any more")]
     Ended,
 }
 
@@ -98,12 +91,12 @@ impl Core {
     ///
     /// # Errors
     /// Too many messages wait, or the process is no member any more.
-    pub fn send(&mut self, now: Time, level: Level, payload: Bytes) -> Result<u64, SendError> {
+    pub fn send(&mut self, now: Time, level: Level, payload: Bytes) -> Result<u64, NotSent> {
         self.advance(now);
         let waiting = self.mine.len();
         match self.role {
-            Role::Ended => return Err(SendError::Ended),
-            _ if waiting >= 2 * self.settings.capacity => return Err(SendError::Full(waiting)),
+            Role::Ended => return Err(NotSent::Ended),
+            _ if waiting >= 2 * self.settings.capacity => return Err(NotSent::Full(waiting)),
             _ => (),
         }
         let id = self.next_id;

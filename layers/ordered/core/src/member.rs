@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::Time;
 use crate::ballot::Ballot;
 use crate::lead::Lead;
 use crate::log::{Level, Log};
 use crate::message::{Ack, Message, PutOut};
 use crate::outgoing::Outgoing;
-use crate::view::{Epoch, Member, MemberId, Number, View};
+use crate::view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// The bounds of a group. Every member has the same.
 #[derive(Clone, Debug)]
@@ -173,11 +172,16 @@ impl Candidacy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It asks for the state.
-    Joining { ask_at: Time },
+    Joining {
+        ask_at: Time,
+    },
     /// It has the state, and is a member or becomes one.
     Member,
     /// It is a member, and needs the state of another one.
-    Diverged { ask_at: Time, attempt: usize },
+    Diverged {
+        ask_at: Time,
+        attempt: usize,
+    },
     Ended,
 }
 

@@ -9,8 +9,7 @@ use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::sequencer::Stamp;
-use crate::view::{Epoch, MemberId, Number};
-use crate::Time;
+use crate::view::{Epoch, MemberId, Number, Time};
 
 /// The most messages in an answer to a request for repair, and the most bytes.
 const REPAIRED: u64 = 64;

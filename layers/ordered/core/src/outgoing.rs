@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::Time;
 use crate::log::Level;
-use crate::view::Epoch;
+use crate::view::{Epoch, Time};
 
 /// The most messages that are sent again at once.
 const SENT_AGAIN: usize = 16;

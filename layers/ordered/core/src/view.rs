@@ -1,8 +1,12 @@
 //! The members of a group, and which of them are a majority.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+/// A time since any origin that the member's program chooses. It never goes back.
+pub type Time = Duration;
 
 /// A member's id. A process that joins again has another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,9 +28,7 @@ pub struct Member {
 }
 
 /// The number of a view. Each change of the view has a higher one.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
 /// A place in the order. The first message of a group has 0.

@@ -22,7 +22,11 @@ impl Replica for Told {
     }
 
     fn save(&self) -> Vec<u8> {
-        self.messages.iter().map(|(from, said)| format!("{from}:{}\n", String::from_utf8_lossy(said))).collect::<String>().into()
+        self.messages
+            .iter()
+            .map(|(from, said)| format!("{from}:{}\n", String::from_utf8_lossy(said)))
+            .collect::<String>()
+            .into()
     }
 
     fn restore(&mut self, state: &[u8]) {
@@ -69,7 +73,10 @@ fn all_in_one_order(on: &str) {
     assert!(groups.iter().all(|group| group.replica().own.len() == 100 && group.waiting() == 0));
     for name in ["alpha", "beta", "gamma"] {
         let of = first.messages.iter().filter(|(from, _)| from == name);
-        assert!(of.map(|(_, said)| String::from_utf8_lossy(said)).eq((0..100).map(|number| number.to_string())), "{name}");
+        assert!(
+            of.map(|(_, said)| String::from_utf8_lossy(said)).eq((0..100).map(|number| number.to_string())),
+            "{name}"
+        );
     }
 }
 

@@ -66,7 +66,8 @@ impl Chat {
 fn until(chats: &[Chat], what: &str, wanted: impl Fn(&Chat) -> bool) {
     let end = Instant::now() + LONG;
     while !chats.iter().all(&wanted) {
-        let printed: Vec<Vec<String>> = chats.iter().map(|chat| chat.printed.lock().expect("no panic").clone()).collect();
+        let printed: Vec<Vec<String>> =
+            chats.iter().map(|chat| chat.printed.lock().expect("no panic").clone()).collect();
         assert!(Instant::now() < end, "{what}: {printed:#?}");
         thread::sleep(Duration::from_millis(5));
     }

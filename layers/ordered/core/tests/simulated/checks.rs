@@ -34,7 +34,8 @@ pub fn digest(before: u64, key: Key) -> u64 {
 /// After each event.
 pub fn always(world: &World) -> Result<(), String> {
     let live = || world.processes.iter().filter(|(_, process)| process.is_alive && process.ended.is_none());
-    let leads: Vec<_> = live().filter(|(_, process)| process.core.gives_numbers(world.now())).map(|(id, _)| *id).collect();
+    let leads: Vec<_> =
+        live().filter(|(_, process)| process.core.gives_numbers(world.now())).map(|(id, _)| *id).collect();
     if leads.len() > 1 {
         return Err(format!("{leads:?} give numbers at one time"));
     }
@@ -74,7 +75,10 @@ pub fn at_the_end(world: &World) -> Result<(), String> {
             let (view, delivered, waiting) = (core.view(), core.delivered(), core.waiting());
             let ids: Vec<String> = view.ids().map(|id| id.to_string()).collect();
             let primary = core.is_primary();
-            format!("\n    {id}: view {} of {ids:?} by {}, delivered {delivered}, waiting {waiting}, primary {primary}", view.epoch.0, view.sequencer)
+            format!(
+                "\n    {id}: view {} of {ids:?} by {}, delivered {delivered}, waiting {waiting}, primary {primary}",
+                view.epoch.0, view.sequencer
+            )
         });
         return Err(format!("it does not go on: {}", states.collect::<String>()));
     }
@@ -87,7 +91,8 @@ pub fn at_the_end(world: &World) -> Result<(), String> {
             check(*first, delivered, false, &sequence).map_err(|why| format!("{id}, before it diverged: {why}"))?;
         }
     }
-    let all: BTreeSet<Key> = world.processes.values().flat_map(|process| process.delivered.iter().map(|(_, key, _)| *key)).collect();
+    let all: BTreeSet<Key> =
+        world.processes.values().flat_map(|process| process.delivered.iter().map(|(_, key, _)| *key)).collect();
     let denied = world.processes.values().flat_map(|process| &process.not_delivered).find(|key| all.contains(key));
     denied.map_or(Ok(()), |key| Err(format!("{key:?} came back as not delivered, and was delivered")))
 }
@@ -117,7 +122,8 @@ fn check(first: Number, delivered: &[Delivered], is_live: bool, sequence: &Seque
             return Err(format!("message {count} of {sender} comes late or twice"));
         }
     }
-    let differs = |(number, key, level): &&Delivered| sequence.get(number).is_some_and(|other| *other != (*key, *level));
+    let differs =
+        |(number, key, level): &&Delivered| sequence.get(number).is_some_and(|other| *other != (*key, *level));
     let Some((from, ..)) = delivered.iter().find(differs) else { return Ok(()) };
     let safe = delivered.iter().find(|(number, _, level)| number >= from && *level == Level::Safe);
     match safe {

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time, View};
+use am_ordered_core::{
+    Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time, View,
+};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -17,8 +19,22 @@ pub type Seen = BTreeMap<&'static str, u64>;
 
 /// All of these happen in some run.
 pub const SEEN: &[&str] = &[
-    "crash", "stop", "cut", "cut in one direction", "join", "leave", "left", "put out: silent", "put out: not in view", "diverged",
-    "delivered", "safe", "view", "returned", "state taken", "sequencer replaced",
+    "crash",
+    "stop",
+    "cut",
+    "cut in one direction",
+    "join",
+    "leave",
+    "left",
+    "put out: silent",
+    "put out: not in view",
+    "diverged",
+    "delivered",
+    "safe",
+    "view",
+    "returned",
+    "state taken",
+    "sequencer replaced",
 ];
 
 /// A process, dead or alive.
@@ -315,7 +331,9 @@ impl World {
         if self.cuts.values().any(|cut| cut.contains(&(from, to))) || self.rng.random_bool(self.plan.loss) {
             return;
         }
-        if self.tells && !matches!(message, Message::Stamped(_) | Message::Submit { .. } | Message::Ack(_) | Message::Beat(_)) {
+        if self.tells
+            && !matches!(message, Message::Stamped(_) | Message::Submit { .. } | Message::Ack(_) | Message::Beat(_))
+        {
             let text: String = format!("{message:?}").chars().take(150).collect();
             self.tell(|| format!("    {from} -> {to} {text}"));
         }
