@@ -216,6 +216,8 @@ fn a_panic_of_a_method_ends_its_call_alone() {
     assert_eq!((alpha.stop(LONG), shelf.runs()), (Ok(0), 2));
     drop(beta);
 }
+    let error = Helper::start("two\0names", || -> Result<Rpc, String> { unreachable!("it has no thread") });
+    assert!(matches!(error, Err(StartError::Name)), "{error:?}");
 
 #[test]
 fn a_panic_of_what_the_program_gave_is_said_at_the_end() {
