@@ -207,6 +207,7 @@ mod times;
 mod tower;
 mod waiters;
 
+mod wakers;
 pub use am_rpc_macros::service;
 pub use arrivals::Arrivals;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};

@@ -14,7 +14,7 @@ use crate::calls::{CallKey, Called, Ending};
 use crate::codec::{Decode, DecodeError, Encode, from_bytes, to_vec};
 use crate::error::CallError;
 use crate::method::ServiceInfo;
-use crate::peers::PeerKey;
+use crate::peers::{HeldPeer, PeerKey};
 use crate::retries::{Again, Budget, Retries};
 use crate::runtime::Runtime;
 use crate::sleep::Sleep;
@@ -23,6 +23,7 @@ use crate::status::Status;
 use crate::stream::{CallStreams, Streams};
 
 /// The time that a call has, unless [`Peer::within`] says another.
+use crate::wakers::Place;
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A node whose services are called. It is connected when it is called first, and again when it is called after its connection has ended.
@@ -31,14 +32,14 @@ pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Peer {
     runtime: Rc<Runtime>,
-    key: PeerKey,
+    held: HeldPeer,
     within: Duration,
     budget: Option<Rc<Budget>>,
 }
 
 impl Peer {
-    pub(crate) fn new(runtime: Rc<Runtime>, key: PeerKey) -> Peer {
-        Peer { runtime, key, within: DEFAULT_TIME, budget: None }
+    pub(crate) fn new(runtime: Rc<Runtime>, held: HeldPeer) -> Peer {
+        Peer { runtime, held, within: DEFAULT_TIME, budget: None }
     }
 
     /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline), or [`Late`](CallError::Late) if
@@ -59,11 +60,12 @@ impl Peer {
     /// Wait until no call of this side waits for room at the peer, or for its connection: a program that makes calls without end waits so
     /// before each.
     pub async fn ready(&self) {
-        poll_fn(|context| self.poll_ready(context)).await;
+        let mut room = self.room();
+        poll_fn(|context| room.poll(context)).await;
     }
 
-    pub(crate) fn poll_ready(&self, context: &mut PollContext<'_>) -> Poll<()> {
-        self.runtime.poll_room(self.key, context.waker())
+    pub(crate) fn room(&self) -> Room {
+        Room { runtime: self.runtime.clone(), held: self.held.clone(), place: None }
     }
 
     /// Call a method: for the client that [`service`](crate::service) generates.
@@ -107,11 +109,12 @@ impl Peer {
     ) -> Call<V, E> {
         let called = Called { service, method: &service.methods[method] };
         let again = self.again(called, arguments);
-        let state = match self.runtime.call(self.key, called, arguments, (self.within, streams)) {
+        let state = match self.runtime.call(self.held.key, called, arguments, (self.within, streams)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => CallState::Failed(error),
         };
-        Call { runtime: self.runtime.clone(), state, again, read, span: spans::call(called) }
+        let of = (self.held.key, called);
+        Call { runtime: self.runtime.clone(), of, state, again, read, span: spans::call(called) }
     }
 
     /// What it takes to send a call again, for a method that may be.
@@ -119,7 +122,7 @@ impl Peer {
     fn again(&self, called: Called, arguments: &impl Encode) -> Option<Box<Again>> {
         let budget = self.budget.as_ref().filter(|_| called.method.is_idempotent)?;
         let due = self.runtime.sender.time() + self.runtime.at_most(self.within);
-        Some(Again::new((self.key, called), to_vec(arguments).ok()?, due, budget))
+        Some(Again::new((self.held.clone(), called), to_vec(arguments).ok()?, due, budget))
     }
 }
 
@@ -131,6 +134,32 @@ impl fmt::Debug for Peer {
 
 /// How the bytes of an answer become the outcome of a call.
 #[doc(hidden)]
+/// Waits until no call waits for room at a peer.
+pub(crate) struct Room {
+    runtime: Rc<Runtime>,
+    held: HeldPeer,
+    place: Place,
+}
+
+impl Room {
+    pub(crate) fn poll(&mut self, context: &mut PollContext<'_>) -> Poll<()> {
+        self.runtime.poll_room(self.held.key, &mut self.place, context.waker())
+    }
+}
+
+/// A waiter of its own.
+impl Clone for Room {
+    fn clone(&self) -> Room {
+        Room { runtime: self.runtime.clone(), held: self.held.clone(), place: None }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.runtime.leave_room(self.held.key, &mut self.place);
+    }
+}
+
 pub type ReadResult<V, E> = fn(Reply) -> Result<V, CallError<E>>;
 
 /// The answer to a call, before it is read.
@@ -303,7 +332,7 @@ impl<V, E> Call<V, E> {
     fn send_again(&self) -> CallState {
         let Some(again) = &self.again else { return CallState::Over };
         let within = again.due.saturating_sub(self.runtime.sender.time());
-        match self.runtime.call(again.peer, again.called, &again.arguments, (within, None)) {
+        match self.runtime.call(again.peer.key, again.called, &again.arguments, (within, None)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => {
                 let mut ending = Ending::NoAnswer(error);

@@ -1,0 +1,110 @@
+//! Bounds of memory, texts of errors, and shut-downs beside an executor of the program.
+
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context as PollContext, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use am_rpc::{CallError, Context, LocalTask, MAX_TASK_BYTES, MethodService, service};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::common::{
+    Counting, EchoClient, EchoServer, LONG, MS, Missing, StoreClient, drive, pair_of, peer, plain, served, served_by,
+    turn, until,
+};
+
+/// Whether so many hold this waker, and no more.
+fn holders(of: &Arc<Count>) -> usize {
+    Arc::strong_count(of) - 1
+}
+
+struct Count;
+
+impl std::task::Wake for Count {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_no_waker() {
+    let (mut sides, store, _) = served();
+    let nobody = peer(&sides[0], "nobody");
+    // It waits for its connection, so there is no room.
+    let queued = StoreClient::new(&nobody).nothing();
+    let count = Arc::new(Count);
+    for _ in 0..100 {
+        let waker = Waker::from(count.clone());
+        let mut ready = pin!(nobody.ready());
+        assert!(ready.as_mut().poll(&mut PollContext::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(holders(&count), 0);
+    let mut service = MethodService::new(&nobody, |()| store.nothing());
+    for _ in 0..3 {
+        let waker = Waker::from(count.clone());
+        let poll = tower_service::Service::poll_ready(&mut service, &mut PollContext::from_waker(&waker));
+        assert!(poll.is_pending());
+    }
+    assert_eq!(holders(&count), 1, "a service of tower waits until it is dropped");
+    drop((service, queued));
+    assert_eq!(holders(&count), 0);
+
+    // A method that looks whether it is cancelled now and then.
+    let looks = Rc::new(Looks { count: count.clone(), held: Cell::new(usize::MAX) });
+    sides[1].rpc.serve(LookServer::shared(looks.clone())).unwrap();
+    let call = LookClient::new(store.peer()).look();
+    until(&mut sides, "it has looked", |_| looks.held.get() != usize::MAX);
+    assert_eq!(looks.held.get(), 1, "its own");
+    drop(call);
+    until(&mut sides, "it is cancelled", |sides| sides[1].rpc.under_way() == 0);
+}
+
+#[service]
+trait Look {
+    async fn look(&self, context: &Context);
+}
+
+struct Looks {
+    count: Arc<Count>,
+    held: Cell<usize>,
+}
+
+impl Look for Looks {
+    async fn look(&self, context: &Context) {
+        context.local().sleep(MS).await;
+        for _ in 0..100 {
+            let waker = Waker::from(self.count.clone());
+            let mut cancelled = pin!(context.cancelled());
+            assert!(cancelled.as_mut().poll(&mut PollContext::from_waker(&waker)).is_pending());
+        }
+        self.held.set(holders(&self.count));
+        context.cancelled().await;
+    }
+}
+
+/// How many peers the endpoint knows.
+fn peers(rpc: &am_rpc::Rpc) -> usize {
+    let text = format!("{rpc:?}");
+    text.split_once("peers: ").and_then(|(_, rest)| rest.split([',', ' ']).next()?.parse().ok()).expect(&text)
+}
+
+#[test]
+fn names_that_nobody_uses_are_forgotten() {
+    let (mut sides, store, _) = served_by(pair_of(plain("alpha").patience(10 * MS), plain("beta")));
+    drive(&mut sides, store.nothing()).unwrap();
+    let kept: Vec<_> = (0..10).map(|at| peer(&sides[0], &format!("kept-{at}"))).collect();
+    let queued = StoreClient::new(&peer(&sides[0], "waits")).nothing();
+    for at in 0..10_000 {
+        _ = peer(&sides[0], &format!("once-{at}"));
+        assert!(peers(&sides[0].rpc) < 200);
+    }
+    // One that is used has its calls and its connection.
+    let again = StoreClient::new(&peer(&sides[0], "beta"));
+    drive(&mut sides, again.nothing()).unwrap();
+    for peer in kept {
+        assert!(matches!(drive(&mut sides, StoreClient::new(&peer).nothing()), Err(CallError::Dead(_))));
+    }
+    assert!(matches!(drive(&mut sides, queued), Err(CallError::Dead(_))));
+}
