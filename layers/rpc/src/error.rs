@@ -37,8 +37,9 @@ pub enum CallError<E> {
     /// The server shuts down, and begins no call.
     #[error("the server shuts down; it did not run")]
     ShuttingDown,
-    /// The server runs too many calls of this connection already. It did not run.
-    #[error("the server runs too many calls of this connection; it did not run: wait for some of them")]
+    /// The server runs too many calls of this connection already ([`MAX_TASKS`](crate::MAX_TASKS)), or holds too many bytes of them
+    /// ([`MAX_TASK_BYTES`](crate::MAX_TASK_BYTES)). It did not run.
+    #[error("the server runs too many calls of this connection, or long ones; it did not run: wait for some of them")]
     Busy,
     /// The server does not let this node call the method ([`Rpc::serve_to`](crate::Rpc::serve_to)). It did not run.
     #[error("the server does not let this node call it; it did not run")]

@@ -227,7 +227,7 @@ pub use service::Service;
 pub use sleep::Sleep;
 pub use statistics::{Latency, MethodStatistics};
 pub use stream::{ItemError, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter};
-pub use tasks::{LocalTask, MAX_TASKS};
+pub use tasks::{LocalTask, MAX_TASK_BYTES, MAX_TASKS};
 #[cfg(feature = "tower")]
 pub use tower::MethodService;
 

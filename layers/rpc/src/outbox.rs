@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use am_api::{Connection, HandlerId, RequestError, Sender};
 
+use crate::tasks::{MAX_TASK_BYTES, MAX_TASKS};
+
 /// A message that has to be sent.
 pub(crate) struct Parcel<'a> {
     pub(crate) handler: HandlerId,
@@ -56,9 +58,11 @@ impl Outbox {
         self.0.borrow().values().map(VecDeque::len).sum()
     }
 
-    /// How many wait for this one.
-    pub(crate) fn waiting(&self, to: Connection) -> usize {
-        self.0.borrow().get(&to).map_or(0, VecDeque::len)
+    /// Whether this one may get further results.
+    pub(crate) fn has_room(&self, to: Connection) -> bool {
+        self.0.borrow().get(&to).is_none_or(|queue| {
+            queue.len() < MAX_TASKS && queue.iter().map(|waiting| waiting.payload.len()).sum::<usize>() < MAX_TASK_BYTES
+        })
     }
 
     /// Send what the peers have room for now.

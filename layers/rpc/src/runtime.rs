@@ -358,9 +358,9 @@ impl Runtime {
     }
 
     /// A call of a peer runs as a task.
-    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration) {
+    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration, bytes: usize) {
         self.agenda.add_due(due);
-        self.tasks.add(key, control, due);
+        self.tasks.add(key, control, due, bytes);
     }
 
     fn on_outcome(&self, outcome: Outcome<'_, ()>) {

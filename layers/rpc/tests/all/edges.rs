@@ -108,3 +108,43 @@ fn names_that_nobody_uses_are_forgotten() {
     }
     assert!(matches!(drive(&mut sides, queued), Err(CallError::Dead(_))));
 }
+
+#[service]
+trait Sink {
+    async fn swallow(&self, context: &Context, bytes: &[u8]) -> u64;
+}
+
+struct Swallows;
+
+impl Sink for Swallows {
+    async fn swallow(&self, context: &Context, bytes: &[u8]) -> u64 {
+        context.cancelled().await;
+        bytes.len() as u64
+    }
+}
+
+#[test]
+fn tasks_hold_so_many_bytes_of_a_connection() {
+    const LENGTH: usize = 1 << 20;
+    let mut sides = pair_of(plain("alpha").max_message(2 * LENGTH), plain("beta").max_message(2 * LENGTH));
+    sides[1].rpc.serve(SinkServer::new(Swallows)).unwrap();
+    let sink = SinkClient::new(&peer(&sides[0], "beta"));
+    let bytes = vec![7; LENGTH];
+    let most = MAX_TASK_BYTES / LENGTH;
+    let mut held = vec![];
+    for at in 1..=most {
+        held.push(sink.swallow(&bytes));
+        until(&mut sides, "it runs", |sides| sides[1].rpc.under_way() == at);
+    }
+    assert_eq!(drive(&mut sides, sink.swallow(b"")), Err(CallError::Busy));
+    assert_eq!(drive(&mut sides, sink.swallow(&bytes)), Err(CallError::Busy));
+    // As soon as one is over, there is room for one.
+    drop(held.pop());
+    until(&mut sides, "one is over", |sides| sides[1].rpc.under_way() == most - 1);
+    held.push(sink.swallow(&bytes));
+    until(&mut sides, "another runs", |sides| sides[1].rpc.under_way() == most);
+    drop(held);
+    until(&mut sides, "all are over", |sides| sides[1].rpc.under_way() == 0);
+    let _held: Vec<_> = (0..=most).map(|_| sink.swallow(b"short")).collect();
+    until(&mut sides, "all run", |sides| sides[1].rpc.under_way() == most + 1);
+}
