@@ -9,6 +9,8 @@ use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, ready};
 use std::time::Duration;
 
+use am_api::Name;
+
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Ending};
 use crate::codec::{Decode, DecodeError, Encode, from_bytes, to_vec};
@@ -21,9 +23,9 @@ use crate::sleep::Sleep;
 use crate::spans::{self, Span};
 use crate::status::Status;
 use crate::stream::{CallStreams, Streams};
+use crate::wakers::Place;
 
 /// The time that a call has, unless [`Peer::within`] says another.
-use crate::wakers::Place;
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A node whose services are called. It is connected when it is called first, and again when it is called after its connection has ended.
@@ -132,8 +134,6 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// How the bytes of an answer become the outcome of a call.
-#[doc(hidden)]
 /// Waits until no call waits for room at a peer.
 pub(crate) struct Room {
     runtime: Rc<Runtime>,
@@ -160,6 +160,8 @@ impl Drop for Room {
     }
 }
 
+/// How the bytes of an answer become the outcome of a call.
+#[doc(hidden)]
 pub type ReadResult<V, E> = fn(Reply) -> Result<V, CallError<E>>;
 
 /// The answer to a call, before it is read.
@@ -263,6 +265,7 @@ impl<B: Borrowed> View<B> {
 #[must_use = "the outcome of a call is in its future; dropping it cancels the call"]
 pub struct Call<V, E = Infallible> {
     runtime: Rc<Runtime>,
+    of: (PeerKey, Called),
     state: CallState,
     again: Option<Box<Again>>,
     read: ReadResult<V, E>,
@@ -283,6 +286,14 @@ impl<V: 'static, E: 'static> Call<V, E> {
     pub fn on_outcome(self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
         let runtime = self.runtime.clone();
         runtime.tasks.spawn(Box::pin(async move { run(self.await) }));
+    }
+}
+
+impl<V, E> Call<V, E> {
+    /// What it calls: the method, and the node.
+    pub(crate) fn called(&self) -> (Called, Option<Name>) {
+        let (peer, called) = self.of;
+        (called, self.runtime.node_of(peer))
     }
 }
 

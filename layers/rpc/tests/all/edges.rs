@@ -148,3 +148,46 @@ fn tasks_hold_so_many_bytes_of_a_connection() {
     let _held: Vec<_> = (0..=most).map(|_| sink.swallow(b"short")).collect();
     until(&mut sides, "all run", |sides| sides[1].rpc.under_way() == most + 1);
 }
+
+#[test]
+fn a_named_error_says_which_call_it_was() {
+    let mut sides = pair_of(plain("alpha").patience(50 * MS), plain("beta"));
+    for side in &sides {
+        side.rpc.serve(EchoServer::new(Counting::default())).unwrap();
+    }
+    let store = StoreClient::new(&peer(&sides[0], "beta"));
+    let error = drive(&mut sides, store.get("color").named()).unwrap_err();
+    assert_eq!((error.service, error.method, error.peer.unwrap().as_str()), ("Store", "get", "beta"));
+    assert!(matches!(error.error, CallError::UnknownMethod(_)));
+    let nobody = StoreClient::new(&peer(&sides[0], "nobody"));
+    let error = drive(&mut sides, nobody.nothing().named()).unwrap_err();
+    assert!(error.to_string().starts_with("call of `Store.nothing` on `nobody`: it did not run: "), "{error}");
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let echo = EchoClient::new(store.peer());
+    assert_eq!(drive(&mut sides, echo.echo(7).named()), Ok(7));
+}
+
+#[test]
+fn a_call_back_has_the_name_of_its_caller() {
+    let (mut sides, store, _) = served();
+    sides[1].rpc.serve(BackServer::new(Back)).unwrap();
+    let text = drive(&mut sides, BackClient::new(store.peer()).back()).unwrap();
+    assert!(text.starts_with("call of `Store.nothing` on `alpha`: the server has another version"), "{text}");
+}
+
+#[service]
+trait CallBack {
+    async fn back(&self, context: &Context) -> String;
+}
+
+use CallBackClient as BackClient;
+use CallBackServer as BackServer;
+
+struct Back;
+
+impl CallBack for Back {
+    async fn back(&self, context: &Context) -> String {
+        let call = StoreClient::new(&context.peer()).nothing().named();
+        call.await.expect_err("it serves nothing").to_string()
+    }
+}
