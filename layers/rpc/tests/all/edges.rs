@@ -191,3 +191,28 @@ impl CallBack for Back {
         call.await.expect_err("it serves nothing").to_string()
     }
 }
+
+#[test]
+fn errors_of_different_methods_become_one() {
+    #[derive(Debug, PartialEq)]
+    struct Problem(String);
+    impl From<Missing> for Problem {
+        fn from(missing: Missing) -> Problem {
+            Problem(missing.key)
+        }
+    }
+    impl From<std::convert::Infallible> for Problem {
+        fn from(never: std::convert::Infallible) -> Problem {
+            match never {}
+        }
+    }
+    async fn both(store: &StoreClient) -> Result<(), CallError<Problem>> {
+        store.nothing().await.map_err(CallError::widen)?;
+        store.get("color").await.map_err(CallError::widen)?;
+        store.panic().await.map_err(CallError::widen)
+    }
+    let (mut sides, store, _) = served();
+    assert_eq!(drive(&mut sides, both(&store)), Err(CallError::Service(Problem("color".to_owned()))));
+    drive(&mut sides, store.put("color", b"red")).unwrap();
+    assert_eq!(drive(&mut sides, both(&store)), Err(CallError::Panicked));
+}
