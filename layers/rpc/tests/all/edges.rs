@@ -216,3 +216,50 @@ fn errors_of_different_methods_become_one() {
     drive(&mut sides, store.put("color", b"red")).unwrap();
     assert_eq!(drive(&mut sides, both(&store)), Err(CallError::Panicked));
 }
+
+/// An executor on the node's thread: it polls its tasks when the program lets it.
+#[derive(Clone, Default)]
+struct Executor {
+    tasks: Rc<RefCell<FuturesUnordered<LocalTask>>>,
+    begun: Rc<RefCell<Vec<LocalTask>>>,
+}
+
+impl Executor {
+    /// Run this future beside the tasks.
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let (mut future, mut context) = (pin!(future), PollContext::from_waker(Waker::noop()));
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            self.tasks.borrow_mut().extend(self.begun.take());
+            while let Poll::Ready(Some(())) = self.tasks.borrow_mut().poll_next_unpin(&mut context) {}
+        }
+    }
+}
+
+#[test]
+fn a_shut_down_beside_an_executor_lets_its_tasks_end() {
+    let (mut sides, store, shelf) = served();
+    let executor = Executor::default();
+    let begun = executor.begun.clone();
+    sides[1].rpc.set_executor(move |task| begun.borrow_mut().push(task));
+    let call = store.wait_for("color");
+    until(&mut sides, "it runs", |sides| sides[1].rpc.under_way() == 1);
+    shelf.values.lock().unwrap().insert("color".to_owned(), vec![7]);
+    let (alpha, beta) = sides.split_at_mut(1);
+    // The thread is not the executor's meanwhile.
+    assert_eq!(beta[0].rpc.shut_down(10 * MS), 1);
+    let start = Instant::now();
+    assert_eq!(executor.block_on(beta[0].rpc.shut_down_beside(LONG)), 0);
+    assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+    assert_eq!(drive(alpha, call).unwrap(), [7]);
+    assert_eq!(drive(&mut sides, store.nothing()), Err(CallError::ShuttingDown));
+    // It has an end.
+    let never = sides[0].rpc.local();
+    never.spawn(pending());
+    let queued = StoreClient::new(&peer(&sides[0], "nobody")).nothing();
+    assert_eq!(executor.block_on(sides[0].rpc.shut_down_beside(Duration::ZERO)), 1);
+    drop(queued);
+    turn(&mut sides);
+}
