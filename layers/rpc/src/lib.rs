@@ -207,8 +207,8 @@ mod times;
 #[cfg(feature = "tower")]
 mod tower;
 mod waiters;
-
 mod wakers;
+
 pub use am_rpc_macros::service;
 pub use arrivals::Arrivals;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
