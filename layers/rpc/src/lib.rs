@@ -68,6 +68,14 @@
 //! # }
 //! ```
 //!
+//! A program depends on both crates. Which transports it has is said at the first alone; without its default features it needs no clang, and has
+//! `shm`, `udp`, `tcp` and `amd`:
+//!
+//! ```toml
+//! am-api = { package = "active-messages", path = "../am/am-api", default-features = false }
+//! am-rpc = { path = "../am/layers/rpc" }
+//! ```
+//!
 //! # Methods
 //!
 //! | in the trait | runs |
