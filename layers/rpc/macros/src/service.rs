@@ -212,6 +212,15 @@ impl VisitMut for Unsendable {
         }
     }
 
+    fn visit_type_reference_mut(&mut self, ty: &mut TypeReference) {
+        if let Some(word) = &ty.mutability {
+            let why =
+                "an argument is a copy or a view of bytes that have arrived: leave `mut` out, and return what changes";
+            self.found.get_or_insert_with(|| Error::new(word.span(), why));
+        }
+        visit_mut::visit_type_reference_mut(self, ty);
+    }
+
     fn visit_type_impl_trait_mut(&mut self, ty: &mut syn::TypeImplTrait) {
         let why = "a method has no generics: write the type, which is a part of its signature";
         self.found.get_or_insert_with(|| Error::new(ty.span(), why));
@@ -619,6 +628,7 @@ mod tests {
                 "'static",
                 "an argument borrows from the frame",
             ),
+            ("trait S { fn f(&self, a: &mut u8); }", "mut", "an argument is a copy or a view"),
             ("trait S { unsafe fn f(&self); }", "unsafe", "a method is called by other programs"),
             ("trait S { extern \"C\" fn f(&self); }", "extern \"C\"", "a method is called by a message"),
             ("trait S { fn f(&self) where Self: Sized; }", "where Self: Sized", "a method has no generics"),
