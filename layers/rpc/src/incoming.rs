@@ -18,7 +18,7 @@ use crate::spans::{self, Span};
 use crate::statistics::Tally;
 use crate::status::{RESULT, Status};
 use crate::stream::{CallStreams, Posts, Streams};
-use crate::tasks::{Place, TaskPool};
+use crate::tasks::{MAX_TASK_BYTES, MAX_TASKS, Place, TaskPool};
 
 /// Up to here every peer accepts a result.
 const ALWAYS_ACCEPTED: usize = 64;
@@ -225,11 +225,14 @@ impl<'a> Incoming<'a> {
             return Err(Status::Malformed);
         }
         // A caller that takes no results gets no more.
-        if tasks.has_room(from) && (self.runtime.outbox.is_empty() || self.runtime.outbox.has_room(from)) {
-            Ok(())
-        } else {
-            Err(Status::Busy)
+        let takes_none = || {
+            let (results, bytes) = self.runtime.outbox.waiting(from);
+            results >= MAX_TASKS || bytes >= MAX_TASK_BYTES
+        };
+        if !tasks.has_room(from) || !self.runtime.outbox.is_empty() && takes_none() {
+            return Err(Status::Busy);
         }
+        Ok(())
     }
 
     fn keep_arguments(&self) -> Arguments {

@@ -137,14 +137,15 @@
 //!
 //! impl Queue for Items {
 //!     fn push(&self, mut item: u64) {
-//!         while let Some(pop) = self.pops.borrow_mut().pop_front() {
+//!         loop {
+//!             let next = self.pops.borrow_mut().pop_front();
+//!             let Some(pop) = next else { break self.items.borrow_mut().push_back(item) };
 //!             match pop.send(item) {
-//!                 Ok(()) => return,
+//!                 Ok(()) => break,
 //!                 // Its caller has left.
 //!                 Err(back) => item = back,
 //!             }
 //!         }
-//!         self.items.borrow_mut().push_back(item);
 //!     }
 //!
 //!     /// `None` if nobody waits any more. An item on its way to a caller that leaves is lost with its answer.

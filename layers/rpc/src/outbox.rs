@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use am_api::{Connection, HandlerId, RequestError, Sender};
 
-use crate::tasks::{MAX_TASK_BYTES, MAX_TASKS};
-
 /// A message that has to be sent.
 pub(crate) struct Parcel<'a> {
     pub(crate) handler: HandlerId,
@@ -58,11 +56,10 @@ impl Outbox {
         self.0.borrow().values().map(VecDeque::len).sum()
     }
 
-    /// Whether this one may get further results.
-    pub(crate) fn has_room(&self, to: Connection) -> bool {
-        self.0.borrow().get(&to).is_none_or(|queue| {
-            queue.len() < MAX_TASKS && queue.iter().map(|waiting| waiting.payload.len()).sum::<usize>() < MAX_TASK_BYTES
-        })
+    /// How many wait for this one, and their bytes.
+    pub(crate) fn waiting(&self, to: Connection) -> (usize, usize) {
+        let all = self.0.borrow();
+        all.get(&to).map_or((0, 0), |queue| (queue.len(), queue.iter().map(|each| each.payload.len()).sum()))
     }
 
     /// Send what the peers have room for now.

@@ -232,8 +232,9 @@ impl Executor {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
-            self.tasks.borrow_mut().extend(self.begun.take());
-            while let Poll::Ready(Some(())) = self.tasks.borrow_mut().poll_next_unpin(&mut context) {}
+            let mut tasks = self.tasks.borrow_mut();
+            tasks.extend(self.begun.take());
+            while let Poll::Ready(Some(())) = tasks.poll_next_unpin(&mut context) {}
         }
     }
 }
