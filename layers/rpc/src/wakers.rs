@@ -46,9 +46,8 @@ mod tests {
     #[test]
     fn a_future_has_one_waker_and_takes_it_out() {
         let (mut wakers, mut first, mut second) = (Wakers::default(), None, None);
-        for place in [&mut first, &mut second, &mut first] {
-            _ = wakers.add(place, Waker::noop());
-        }
+        assert!(wakers.add(&mut first, Waker::noop()).is_none() && wakers.add(&mut second, Waker::noop()).is_none());
+        assert!(wakers.add(&mut first, Waker::noop()).is_none(), "it is the same");
         assert_eq!(wakers.waiting.len(), 2);
         assert!(wakers.remove(&mut first).is_some() && wakers.remove(&mut first).is_none());
         assert_eq!((wakers.take().count(), wakers.take().count()), (1, 0));
