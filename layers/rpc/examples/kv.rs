@@ -78,17 +78,17 @@ fn ask(server: &str, on: &str, what: &[&str]) -> Result<(), Box<dyn Error>> {
     let peer = rpc.peer(server)?;
     let store = StoreClient::new(&peer);
     match what {
-        ["get", key] => match rpc.block_on(store.get(key))? {
+        ["get", key] => match rpc.block_on(store.get(key).named())? {
             Some(value) => println!("{}", String::from_utf8_lossy(&value)),
             None => println!("nothing"),
         },
-        ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()))?,
+        ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()).named())?,
         ["watch", prefix] => {
             let (watch, mut changes) = StoreClient::new(&peer.within(Duration::MAX)).watch(prefix);
             while let Some(Ok((key, value))) = rpc.block_on(changes.next()) {
                 println!("{key} {}", String::from_utf8_lossy(&value));
             }
-            rpc.block_on(watch)?;
+            rpc.block_on(watch.named())?;
         }
         _ => return Err("say get KEY, put KEY VALUE or watch PREFIX".into()),
     }
