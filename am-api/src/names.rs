@@ -137,6 +137,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_compares_with_its_text() {
+        let name = parse("beta").unwrap();
+        assert!(name == "beta" && name == *"beta" && name != "bet" && name != "beta\0" && name != "");
+    }
+
+    #[test]
     fn unique_names_differ_and_fit() {
         let names: std::collections::BTreeSet<Name> = (0..10_000).map(|_| unique("client").unwrap()).collect();
         assert!(names.len() == 10_000 && names.iter().all(|name| name.as_str().starts_with("client-")));

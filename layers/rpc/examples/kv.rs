@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::env::args;
 use std::error::Error;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use am_api::Node;
@@ -19,7 +20,8 @@ use am_rpc::{Context, Rpc, StreamWriter, service};
 use futures_channel::mpsc::{Sender, channel};
 use futures_util::StreamExt;
 
-type Pair = (String, Vec<u8>);
+/// All watchers share one.
+type Pair = (Rc<str>, Rc<[u8]>);
 
 #[service]
 trait Store {
@@ -30,7 +32,7 @@ trait Store {
 
 #[derive(Default)]
 struct Shelf {
-    values: RefCell<HashMap<String, Vec<u8>>>,
+    values: RefCell<HashMap<Rc<str>, Rc<[u8]>>>,
     watchers: RefCell<Vec<(String, Sender<Pair>)>>,
 }
 
@@ -39,14 +41,14 @@ const BEHIND: usize = 1000;
 
 impl Store for Shelf {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
-        self.values.borrow().get(key).cloned()
+        self.values.borrow().get(key).map(|value| value.to_vec())
     }
 
     fn put(&self, key: &str, value: &[u8]) {
-        self.values.borrow_mut().insert(key.into(), value.into());
-        let change = || (key.into(), value.into());
+        let change: Pair = (key.into(), value.into());
+        self.values.borrow_mut().insert(change.0.clone(), change.1.clone());
         self.watchers.borrow_mut().retain_mut(|(prefix, to)| {
-            !to.is_closed() && (!key.starts_with(&**prefix) || to.try_send(change()).is_ok())
+            !to.is_closed() && (!key.starts_with(&**prefix) || to.try_send(change.clone()).is_ok())
         });
     }
 
@@ -78,17 +80,17 @@ fn ask(server: &str, on: &str, what: &[&str]) -> Result<(), Box<dyn Error>> {
     let peer = rpc.peer(server)?;
     let store = StoreClient::new(&peer);
     match what {
-        ["get", key] => match rpc.block_on(store.get(key))? {
+        ["get", key] => match rpc.block_on(store.get(key).named())? {
             Some(value) => println!("{}", String::from_utf8_lossy(&value)),
             None => println!("nothing"),
         },
-        ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()))?,
+        ["put", key, value] => rpc.block_on(store.put(key, value.as_bytes()).named())?,
         ["watch", prefix] => {
             let (watch, mut changes) = StoreClient::new(&peer.within(Duration::MAX)).watch(prefix);
             while let Some(Ok((key, value))) = rpc.block_on(changes.next()) {
                 println!("{key} {}", String::from_utf8_lossy(&value));
             }
-            rpc.block_on(watch)?;
+            rpc.block_on(watch.named())?;
         }
         _ => return Err("say get KEY, put KEY VALUE or watch PREFIX".into()),
     }

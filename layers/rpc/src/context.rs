@@ -1,9 +1,8 @@
 //! What a method knows of its call.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::pending;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use am_api::{Connection, EndpointName};
@@ -66,17 +65,10 @@ impl Context {
 
     /// Waits until nobody waits for the result any more. The method decides what to do about it: it is never stopped in the middle.
     pub async fn cancelled(&self) -> Cancelled {
-        poll_fn(|context| {
-            let Some(control) = &self.control else { return Poll::Pending };
-            match control.cancelled() {
-                Some(why) => Poll::Ready(why),
-                None => {
-                    control.wake_by(context.waker());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        match &self.control {
+            Some(control) => control.wait().await,
+            None => pending().await,
+        }
     }
 }
 

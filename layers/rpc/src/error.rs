@@ -37,8 +37,9 @@ pub enum CallError<E> {
     /// The server shuts down, and begins no call.
     #[error("the server shuts down; it did not run")]
     ShuttingDown,
-    /// The server runs too many calls of this connection already. It did not run.
-    #[error("the server runs too many calls of this connection; it did not run: wait for some of them")]
+    /// The server runs too many calls of this connection already ([`MAX_TASKS`](crate::MAX_TASKS)), or holds too many bytes of them
+    /// ([`MAX_TASK_BYTES`](crate::MAX_TASK_BYTES)). It did not run.
+    #[error("the server runs too many calls of this connection, or long ones; it did not run: wait for some of them")]
     Busy,
     /// The server does not let this node call the method ([`Rpc::serve_to`](crate::Rpc::serve_to)). It did not run.
     #[error("the server does not let this node call it; it did not run")]
@@ -161,6 +162,66 @@ impl<E> CallError<E> {
             CallError::Unknown(reason) => CallError::Unknown(reason),
             CallError::NotSent(why) => CallError::NotSent(why),
         }
+    }
+}
+
+impl<E> CallError<E> {
+    /// The same outcome in a function whose calls have different errors, for `?`: `call.await.map_err(CallError::widen)?`.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use am_rpc::{CallError, Wire, service};
+    ///
+    /// #[derive(Debug, Wire)]
+    /// pub struct Missing;
+    ///
+    /// #[derive(Debug, Wire)]
+    /// pub struct Full;
+    ///
+    /// #[service]
+    /// trait Store {
+    ///     fn get(&self, key: &str) -> Result<Vec<u8>, Missing>;
+    ///     fn put(&self, key: &str, value: &[u8]) -> Result<(), Full>;
+    ///     fn remove(&self, key: &str);
+    /// }
+    ///
+    /// /// What can go wrong in a service, of all methods that are called here.
+    /// #[derive(Debug)]
+    /// enum Problem {
+    ///     Missing,
+    ///     Full,
+    /// }
+    ///
+    /// impl From<Missing> for Problem {
+    ///     fn from(_: Missing) -> Problem {
+    ///         Problem::Missing
+    ///     }
+    /// }
+    ///
+    /// impl From<Full> for Problem {
+    ///     fn from(_: Full) -> Problem {
+    ///         Problem::Full
+    ///     }
+    /// }
+    ///
+    /// /// Of a method without an error.
+    /// impl From<Infallible> for Problem {
+    ///     fn from(never: Infallible) -> Problem {
+    ///         match never {}
+    ///     }
+    /// }
+    ///
+    /// async fn rename(store: &StoreClient, from: &str, to: &str) -> Result<(), CallError<Problem>> {
+    ///     let value = store.get(from).await.map_err(CallError::widen)?;
+    ///     store.put(to, &value).await.map_err(CallError::widen)?;
+    ///     store.remove(from).await.map_err(CallError::widen)
+    /// }
+    /// ```
+    ///
+    /// Where the caller only reports errors, `Result<_, Box<dyn Error>>` takes all of them by `?` alone.
+    pub fn widen<F: From<E>>(self) -> CallError<F> {
+        self.map_service(F::from)
     }
 }
 

@@ -87,6 +87,9 @@ pub enum StartError<E> {
     /// What opens its node has failed.
     #[error("the helper did not start: {0}")]
     Open(E),
+    /// The kernel ends a name at a NUL.
+    #[error("the name of the helper's thread has a NUL: leave it out")]
+    Name,
     /// The system has no thread left.
     #[error("no thread for the helper: {0}; `ulimit -u` says how many a user may have, and raises it")]
     NoThread(io::Error),
@@ -118,6 +121,9 @@ impl Helper {
         name: &str,
         open: impl FnOnce() -> Result<Rpc, E> + Send + 'static,
     ) -> Result<Helper, StartError<E>> {
+        if name.contains('\0') {
+            return Err(StartError::Name);
+        }
         let end = Arc::<OnceLock<Duration>>::default();
         let (tells, told) = sync_channel(1);
         let of_thread = end.clone();

@@ -18,7 +18,7 @@ use crate::spans::{self, Span};
 use crate::statistics::Tally;
 use crate::status::{RESULT, Status};
 use crate::stream::{CallStreams, Posts, Streams};
-use crate::tasks::{MAX_TASKS, Place, TaskPool};
+use crate::tasks::{MAX_TASK_BYTES, MAX_TASKS, Place, TaskPool};
 
 /// Up to here every peer accepts a result.
 const ALWAYS_ACCEPTED: usize = 64;
@@ -224,9 +224,12 @@ impl<'a> Incoming<'a> {
         if tasks.len() > 0 && tasks.has((from, self.token.call_id())) {
             return Err(Status::Malformed);
         }
-        let is_full = tasks.len() >= MAX_TASKS && !tasks.has_room(from);
         // A caller that takes no results gets no more.
-        if is_full || !self.runtime.outbox.is_empty() && self.runtime.outbox.waiting(from) >= MAX_TASKS {
+        let takes_none = || {
+            let (results, bytes) = self.runtime.outbox.waiting(from);
+            results >= MAX_TASKS || bytes >= MAX_TASK_BYTES
+        };
+        if !tasks.has_room(from) || !self.runtime.outbox.is_empty() && takes_none() {
             return Err(Status::Busy);
         }
         Ok(())
@@ -245,7 +248,7 @@ impl<'a> Incoming<'a> {
     {
         let Incoming { runtime, tally, message, token, timing } = self;
         let key = (message.from(), token.call_id());
-        runtime.begin_task(key, place.control.clone(), timing.due);
+        runtime.begin_task(key, place.control.clone(), timing.due, message.payload().len());
         tally.begins_task();
         // A call that had arrived is handled after the event that its connection has ended.
         if token.answer(&[Status::Running as u64], b"").is_err() || !runtime.sender.is_open(key.0) {

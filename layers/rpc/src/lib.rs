@@ -68,6 +68,14 @@
 //! # }
 //! ```
 //!
+//! A program depends on both crates. Which transports it has is said at the first alone; without its default features it needs no clang, and has
+//! `shm`, `udp`, `tcp` and `amd`:
+//!
+//! ```toml
+//! am-api = { package = "active-messages", path = "../am/am-api", default-features = false }
+//! am-rpc = { path = "../am/layers/rpc" }
+//! ```
+//!
 //! # Methods
 //!
 //! | in the trait | runs |
@@ -104,6 +112,81 @@
 //! An `async` method may await calls, [`Local::sleep`], and what wakes it from elsewhere, such as a channel of `futures-channel`. If its caller leaves
 //! meanwhile, its result is dropped.
 //!
+//! A method waits for another call by a channel, which that call writes to. Here a `pop` waits until something is pushed:
+//!
+//! ```
+//! use std::cell::RefCell;
+//! use std::collections::VecDeque;
+//! use std::pin::pin;
+//!
+//! use am_rpc::{Context, service};
+//! use futures_channel::oneshot;
+//! use futures_util::future::{Either, select};
+//!
+//! #[service]
+//! trait Queue {
+//!     fn push(&self, item: u64);
+//!     async fn pop(&self, context: &Context) -> Option<u64>;
+//! }
+//!
+//! #[derive(Default)]
+//! struct Items {
+//!     items: RefCell<VecDeque<u64>>,
+//!     pops: RefCell<VecDeque<oneshot::Sender<u64>>>,
+//! }
+//!
+//! impl Queue for Items {
+//!     fn push(&self, mut item: u64) {
+//!         loop {
+//!             let next = self.pops.borrow_mut().pop_front();
+//!             let Some(pop) = next else { break self.items.borrow_mut().push_back(item) };
+//!             match pop.send(item) {
+//!                 Ok(()) => break,
+//!                 // Its caller has left.
+//!                 Err(back) => item = back,
+//!             }
+//!         }
+//!     }
+//!
+//!     /// `None` if nobody waits any more. An item on its way to a caller that leaves is lost with its answer.
+//!     async fn pop(&self, context: &Context) -> Option<u64> {
+//!         if let Some(item) = self.items.borrow_mut().pop_front() {
+//!             return Some(item);
+//!         }
+//!         let (sender, item) = oneshot::channel();
+//!         self.pops.borrow_mut().push_back(sender);
+//!         match select(item, pin!(context.cancelled())).await {
+//!             Either::Left((item, _)) => item.ok(),
+//!             Either::Right(_) => None,
+//!         }
+//!     }
+//! }
+//! # use am_api::Node;
+//! # use am_rpc::Rpc;
+//! # use std::time::Duration;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = std::thread::spawn(|| {
+//! #     let mut rpc = Rpc::open(&Node::open("beta", "shm:rpc-queue").unwrap()).unwrap();
+//! #     rpc.serve(QueueServer::new(Items::default())).unwrap();
+//! #     while rpc.statistics().iter().map(|method| method.returned).sum::<u64>() < 4 {
+//! #         rpc.wait(Duration::from_millis(10));
+//! #     }
+//! #     rpc.shut_down(Duration::from_secs(5));
+//! # });
+//! # let mut rpc = Rpc::open(&Node::open("alpha", "shm:rpc-queue")?)?;
+//! # let queue = QueueClient::new(&rpc.peer("beta")?);
+//!
+//! // From a client: the `pop` is under way while the `push` is made.
+//! let (pop, push) = (queue.pop(), queue.push(7));
+//! rpc.block_on(push)?;
+//! assert_eq!(rpc.block_on(pop)?, Some(7));
+//! # rpc.block_on(queue.push(8))?;
+//! # assert_eq!(rpc.block_on(queue.pop())?, Some(8));
+//! # server.join().unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! An inline method may take its time, but its node does nothing else meanwhile. Inline methods cannot wait for calls, so two nodes that call
 //! each other in a circle do not stand still: who waits is `async`, and a task holds neither a frame nor a credit.
 //!
@@ -112,7 +195,8 @@
 //! A method of a client begins a call, and returns its future. The thread of the node can [`block_on`](Rpc::block_on) it; tasks
 //! ([`spawn`](Rpc::spawn)) can await it; [`Call::on_outcome`] runs a function with its outcome; many calls may be under way. A call for which the
 //! peer has no room waits in a queue of this side, and [`Peer::ready`] waits for its end. Each call has one outcome: a value, or a [`CallError`],
-//! which [says whether the method may have run](CallError::may_have_run).
+//! which [says whether the method may have run](CallError::may_have_run). [`Call::named`] adds method and peer to the text of an error;
+//! [`CallError::widen`] joins the errors of several methods for `?`.
 //!
 //! Each call has a deadline: [`Peer::within`], ten seconds without it. The time that is left travels with the call. A server does not begin a
 //! call whose time is over, and tells a task when it is. A method's own calls have no more time than it has.
@@ -187,6 +271,7 @@ mod helper;
 mod incoming;
 mod local;
 mod method;
+mod named;
 mod outbox;
 mod peer;
 mod peers;
@@ -206,6 +291,7 @@ mod times;
 #[cfg(feature = "tower")]
 mod tower;
 mod waiters;
+mod wakers;
 
 pub use am_rpc_macros::service;
 pub use arrivals::Arrivals;
@@ -216,6 +302,7 @@ pub use error::{CallError, NotSent, RpcError, ServeError};
 pub use helper::{Helper, HelperPanicked, StartError};
 pub use local::Local;
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
+pub use named::{NamedCall, NamedError};
 pub use peer::{Call, DEFAULT_TIME, Peer, View};
 pub use reflection::{Health, MethodDescription, Reflection, ReflectionClient, ReflectionServer, ServiceDescription};
 pub use remote::{MAX_JOBS, Remote, RemoteError, RemoteTask};
@@ -226,7 +313,7 @@ pub use service::Service;
 pub use sleep::Sleep;
 pub use statistics::{Latency, MethodStatistics};
 pub use stream::{ItemError, STREAM_WINDOW, STREAM_WINDOW_BYTES, StreamError, StreamReader, StreamWriter};
-pub use tasks::{LocalTask, MAX_TASKS};
+pub use tasks::{LocalTask, MAX_TASK_BYTES, MAX_TASKS};
 #[cfg(feature = "tower")]
 pub use tower::MethodService;
 

@@ -56,9 +56,10 @@ impl Outbox {
         self.0.borrow().values().map(VecDeque::len).sum()
     }
 
-    /// How many wait for this one.
-    pub(crate) fn waiting(&self, to: Connection) -> usize {
-        self.0.borrow().get(&to).map_or(0, VecDeque::len)
+    /// How many wait for this one, and their bytes.
+    pub(crate) fn waiting(&self, to: Connection) -> (usize, usize) {
+        let all = self.0.borrow();
+        all.get(&to).map_or((0, 0), |queue| (queue.len(), queue.iter().map(|each| each.payload.len()).sum()))
     }
 
     /// Send what the peers have room for now.

@@ -9,18 +9,21 @@ use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, ready};
 use std::time::Duration;
 
+use am_api::Name;
+
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Ending};
 use crate::codec::{Decode, DecodeError, Encode, from_bytes, to_vec};
 use crate::error::CallError;
 use crate::method::ServiceInfo;
-use crate::peers::PeerKey;
+use crate::peers::{HeldPeer, PeerKey};
 use crate::retries::{Again, Budget, Retries};
 use crate::runtime::Runtime;
 use crate::sleep::Sleep;
 use crate::spans::{self, Span};
 use crate::status::Status;
 use crate::stream::{CallStreams, Streams};
+use crate::wakers::Place;
 
 /// The time that a call has, unless [`Peer::within`] says another.
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -31,14 +34,14 @@ pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Peer {
     runtime: Rc<Runtime>,
-    key: PeerKey,
+    held: HeldPeer,
     within: Duration,
     budget: Option<Rc<Budget>>,
 }
 
 impl Peer {
-    pub(crate) fn new(runtime: Rc<Runtime>, key: PeerKey) -> Peer {
-        Peer { runtime, key, within: DEFAULT_TIME, budget: None }
+    pub(crate) fn new(runtime: Rc<Runtime>, held: HeldPeer) -> Peer {
+        Peer { runtime, held, within: DEFAULT_TIME, budget: None }
     }
 
     /// The same peer, for calls that have this time: after it a call's outcome is [`Deadline`](CallError::Deadline), or [`Late`](CallError::Late) if
@@ -59,11 +62,12 @@ impl Peer {
     /// Wait until no call of this side waits for room at the peer, or for its connection: a program that makes calls without end waits so
     /// before each.
     pub async fn ready(&self) {
-        poll_fn(|context| self.poll_ready(context)).await;
+        let mut room = self.room();
+        poll_fn(|context| room.poll(context)).await;
     }
 
-    pub(crate) fn poll_ready(&self, context: &mut PollContext<'_>) -> Poll<()> {
-        self.runtime.poll_room(self.key, context.waker())
+    pub(crate) fn room(&self) -> Room {
+        Room { runtime: self.runtime.clone(), held: self.held.clone(), place: None }
     }
 
     /// Call a method: for the client that [`service`](crate::service) generates.
@@ -107,11 +111,12 @@ impl Peer {
     ) -> Call<V, E> {
         let called = Called { service, method: &service.methods[method] };
         let again = self.again(called, arguments);
-        let state = match self.runtime.call(self.key, called, arguments, (self.within, streams)) {
+        let state = match self.runtime.call(self.held.key, called, arguments, (self.within, streams)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => CallState::Failed(error),
         };
-        Call { runtime: self.runtime.clone(), state, again, read, span: spans::call(called) }
+        let of = (self.held.key, called);
+        Call { runtime: self.runtime.clone(), of, state, again, read, span: spans::call(called) }
     }
 
     /// What it takes to send a call again, for a method that may be.
@@ -119,13 +124,39 @@ impl Peer {
     fn again(&self, called: Called, arguments: &impl Encode) -> Option<Box<Again>> {
         let budget = self.budget.as_ref().filter(|_| called.method.is_idempotent)?;
         let due = self.runtime.sender.time() + self.runtime.at_most(self.within);
-        Some(Again::new((self.key, called), to_vec(arguments).ok()?, due, budget))
+        Some(Again::new((self.held.clone(), called), to_vec(arguments).ok()?, due, budget))
     }
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer").field("within", &self.within).finish_non_exhaustive()
+    }
+}
+
+/// Waits until no call waits for room at a peer.
+pub(crate) struct Room {
+    runtime: Rc<Runtime>,
+    held: HeldPeer,
+    place: Place,
+}
+
+impl Room {
+    pub(crate) fn poll(&mut self, context: &mut PollContext<'_>) -> Poll<()> {
+        self.runtime.poll_room(self.held.key, &mut self.place, context.waker())
+    }
+}
+
+/// A waiter of its own.
+impl Clone for Room {
+    fn clone(&self) -> Room {
+        Room { runtime: self.runtime.clone(), held: self.held.clone(), place: None }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.runtime.leave_room(self.held.key, &mut self.place);
     }
 }
 
@@ -234,6 +265,7 @@ impl<B: Borrowed> View<B> {
 #[must_use = "the outcome of a call is in its future; dropping it cancels the call"]
 pub struct Call<V, E = Infallible> {
     runtime: Rc<Runtime>,
+    of: (PeerKey, Called),
     state: CallState,
     again: Option<Box<Again>>,
     read: ReadResult<V, E>,
@@ -254,6 +286,14 @@ impl<V: 'static, E: 'static> Call<V, E> {
     pub fn on_outcome(self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
         let runtime = self.runtime.clone();
         runtime.tasks.spawn(Box::pin(async move { run(self.await) }));
+    }
+}
+
+impl<V, E> Call<V, E> {
+    /// What it calls: the method, and the node.
+    pub(crate) fn called(&self) -> (Called, Option<Name>) {
+        let (peer, called) = self.of;
+        (called, self.runtime.node_of(peer))
     }
 }
 
@@ -303,7 +343,7 @@ impl<V, E> Call<V, E> {
     fn send_again(&self) -> CallState {
         let Some(again) = &self.again else { return CallState::Over };
         let within = again.due.saturating_sub(self.runtime.sender.time());
-        match self.runtime.call(again.peer, again.called, &again.arguments, (within, None)) {
+        match self.runtime.call(again.peer.key, again.called, &again.arguments, (within, None)) {
             Ok(key) => CallState::Begun(key),
             Err(error) => {
                 let mut ending = Ending::NoAnswer(error);

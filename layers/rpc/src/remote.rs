@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use am_api::NodeWaker;
 use futures_channel::oneshot;
@@ -152,6 +153,9 @@ pub enum RemoteError {
     /// A wait on the node's thread would never end.
     #[error("this is the node's thread, and waiting would stop it: await the calls in a task")]
     OnNodeThread,
+    /// [`RemoteTask::wait_for`] ended before. The task goes on.
+    #[error("no outcome in that time, and the task goes on: wait again, or drop it to cancel its calls")]
+    TimedOut,
 }
 
 am_api::debug_as_display!(RemoteError);
@@ -162,17 +166,34 @@ impl<T> RemoteTask<T> {
     /// # Errors
     /// See [`RemoteError`].
     pub fn wait(mut self) -> Result<T, RemoteError> {
+        self.wait_until(None)
+    }
+
+    /// Wait for the outcome, at most so long. The task can be waited for again.
+    ///
+    /// # Errors
+    /// See [`RemoteError`].
+    pub fn wait_for(&mut self, time: Duration) -> Result<T, RemoteError> {
+        self.wait_until(Instant::now().checked_add(time))
+    }
+
+    fn wait_until(&mut self, until: Option<Instant>) -> Result<T, RemoteError> {
         if thread::current().id() == self.node {
             return Err(RemoteError::OnNodeThread);
         }
         let waiter = self.waiters.wait();
         let waker = Waker::from(waiter.clone());
-        loop {
-            if let Poll::Ready(outcome) = Pin::new(&mut self).poll(&mut PollContext::from_waker(&waker)) {
-                return outcome;
+        let outcome = loop {
+            if let Poll::Ready(outcome) = Pin::new(&mut *self).poll(&mut PollContext::from_waker(&waker)) {
+                break outcome;
             }
-            waiter.park();
-        }
+            if !waiter.park(until) {
+                break Err(RemoteError::TimedOut);
+            }
+        };
+        // The task may keep its waker.
+        waiter.end();
+        outcome
     }
 }
 

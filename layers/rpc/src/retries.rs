@@ -9,7 +9,7 @@ use am_api::ReturnReason;
 use crate::calls::{Called, Ending};
 use crate::codec::Encoded;
 use crate::error::CallError;
-use crate::peers::PeerKey;
+use crate::peers::HeldPeer;
 use crate::status::Status;
 
 /// When calls of methods that are marked `#[idempotent]` are sent again: [`Peer::retrying`](crate::Peer::retrying). That is once the server was
@@ -64,7 +64,7 @@ impl Budget {
 
 /// What it takes to send a call again.
 pub(crate) struct Again {
-    pub(crate) peer: PeerKey,
+    pub(crate) peer: HeldPeer,
     pub(crate) called: Called,
     pub(crate) arguments: Encoded,
     /// Until when it has to be answered.
@@ -78,7 +78,7 @@ pub(crate) struct Again {
 
 impl Again {
     pub(crate) fn new(
-        (peer, called): (PeerKey, Called),
+        (peer, called): (HeldPeer, Called),
         arguments: Vec<u8>,
         due: Duration,
         budget: &Rc<Budget>,

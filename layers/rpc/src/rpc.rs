@@ -1,6 +1,7 @@
 //! The endpoint of a program for calls, in both directions.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -162,7 +163,8 @@ impl Rpc {
     /// side's calls their outcomes, or the time is over. Returns how many are left. A program that makes calls and does not await them ends so:
     /// what still waits for a connection when the `Rpc` is dropped is not sent.
     ///
-    /// It has the thread meanwhile, so tasks that the program's own executor runs on it do not go on: let that run them first.
+    /// It has the thread meanwhile, so tasks that the program's own executor runs on it do not go on: there,
+    /// [`shut_down_beside`](Rpc::shut_down_beside) is the one to call.
     pub fn shut_down(&mut self, timeout: Duration) -> usize {
         self.dispatch.is_shut_down.set(true);
         let begun = Instant::now();
@@ -177,6 +179,19 @@ impl Rpc {
         self.runtime.unfinished()
     }
 
+    /// As [`shut_down`](Rpc::shut_down), for a program whose executor has this thread ([`set_executor`](Rpc::set_executor)): after each turn the
+    /// executor's other tasks go on. It does not sleep.
+    pub async fn shut_down_beside(&mut self, timeout: Duration) -> usize {
+        self.dispatch.is_shut_down.set(true);
+        let begun = Instant::now();
+        while self.runtime.unfinished() > 0 && begun.elapsed() < timeout {
+            self.poll();
+            give_way().await;
+        }
+        self.endpoint.flush();
+        self.runtime.unfinished()
+    }
+
     /// How many calls are under way: those of this side, and those of others that run as tasks.
     pub fn under_way(&self) -> usize {
         self.runtime.under_way()
@@ -186,6 +201,16 @@ impl Rpc {
     pub fn endpoint(&mut self) -> &mut Endpoint<()> {
         &mut self.endpoint
     }
+}
+
+/// Let the executor poll its other tasks.
+async fn give_way() {
+    let mut is_second = false;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 impl Drop for Rpc {

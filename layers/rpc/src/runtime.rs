@@ -8,21 +8,22 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::{
-    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, NotOpen, Outcome,
-    Request, RequestError, ReturnReason, Sender,
+    CallId, Connection, ConnectionChange, ConnectionEvent, Endpoint, EndpointName, Fate, Message, Name, NotOpen,
+    Outcome, Request, RequestError, ReturnReason, Sender,
 };
 
 use crate::bytes::Bytes;
 use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
 use crate::codec::{DecodeError, Encode, sure, to_vec, writing};
-use crate::control::{Control, add_waker};
+use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
-use crate::peers::{PeerKey, PeerState, Peers};
+use crate::peers::{HeldPeer, PeerKey, PeerState, Peers};
 use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, Status};
 use crate::stream::{Posts, StreamKey, StreamTable, Streams};
 use crate::tasks::Tasks;
+use crate::wakers::Place;
 
 /// The most calls of this side without an outcome, or with one that was not fetched.
 pub const MAX_CALLS: usize = 1 << 16;
@@ -117,10 +118,10 @@ impl Runtime {
     }
 
     /// The peer behind a connection.
-    pub(crate) fn peer_of(&self, connection: Connection) -> PeerKey {
+    pub(crate) fn peer_of(&self, connection: Connection) -> HeldPeer {
         // The event that would remove an entry has been.
         if !self.sender.is_open(connection) {
-            return PeerKey::default();
+            return HeldPeer::default();
         }
         self.peers.borrow_mut().of(connection)
     }
@@ -145,8 +146,14 @@ impl Runtime {
 
     // ---- calls of this side
 
-    pub(crate) fn peer_named(&self, name: (&str, &str, u64)) -> PeerKey {
+    pub(crate) fn peer_named(&self, name: (&str, &str, u64)) -> HeldPeer {
         self.peers.borrow_mut().named(name)
+    }
+
+    /// The node of a peer. `None` if it has left.
+    pub(crate) fn node_of(&self, peer: PeerKey) -> Option<Name> {
+        let node = self.peers.borrow().node_of(peer)?;
+        node.map_or_else(|connection| self.caller(connection).map(|caller| caller.node), Some)
     }
 
     /// The time that a call has which asks for so much: no more than the call in progress.
@@ -231,7 +238,7 @@ impl Runtime {
                 Ok(None) => continue,
                 Err(error) => {
                     let queue = std::mem::take(&mut peer.queue);
-                    woken.append(&mut peer.waiting);
+                    woken.extend(peer.waiting.take());
                     peers.queued -= queue.len();
                     self.fail_queue(queue, &mut over, || not_connected(&error));
                     continue;
@@ -239,7 +246,7 @@ impl Runtime {
             };
             let done = self.flush_queue(&mut peer.queue, (to, now), &mut over, &mut begun);
             if peer.queue.is_empty() {
-                woken.append(&mut peer.waiting);
+                woken.extend(peer.waiting.take());
             }
             peers.queued -= done;
             if before.is_none() {
@@ -253,12 +260,20 @@ impl Runtime {
     }
 
     /// Whether no call waits for room at this peer; otherwise this waker is woken then.
-    pub(crate) fn poll_room(&self, peer: PeerKey, waker: &Waker) -> Poll<()> {
+    pub(crate) fn poll_room(&self, peer: PeerKey, place: &mut Place, waker: &Waker) -> Poll<()> {
         let mut peers = self.peers.borrow_mut();
         let full = peers.get(peer).filter(|peer| !peer.queue.is_empty() && !self.is_closed.get());
         let Some(peer) = full else { return Poll::Ready(()) };
-        add_waker(&mut peer.waiting, waker);
+        let old = peer.waiting.add(place, waker);
+        drop(peers);
+        drop(old);
         Poll::Pending
+    }
+
+    /// Who waited for room waits no more.
+    pub(crate) fn leave_room(&self, peer: PeerKey, place: &mut Place) {
+        let waker = self.peers.borrow_mut().get(peer).and_then(|peer| peer.waiting.remove(place));
+        drop(waker);
     }
 
     /// Send the calls of one peer. Returns how many do not wait any more.
@@ -343,9 +358,9 @@ impl Runtime {
     }
 
     /// A call of a peer runs as a task.
-    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration) {
+    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration, bytes: usize) {
         self.agenda.add_due(due);
-        self.tasks.add(key, control, due);
+        self.tasks.add(key, control, due, bytes);
     }
 
     fn on_outcome(&self, outcome: Outcome<'_, ()>) {

@@ -36,7 +36,7 @@ pub(crate) enum Status {
     Malformed,
     /// The server shuts down, and begins no call.
     ShuttingDown,
-    /// The server runs too many calls of this connection.
+    /// The server runs too many calls of this connection, or holds too many bytes of them.
     Busy,
     /// It ran, and its result is longer than this side accepts.
     TooLong,

@@ -22,14 +22,19 @@ use futures_util::stream::{FuturesUnordered, Stream};
 use crate::control::{Cancelled, Control};
 use crate::deadlines::{Deadlines, Ticket};
 
-/// A task's control, and its place among the deadlines.
-type Running = (Rc<Control>, Ticket);
+/// A task's control, its place among the deadlines, and how many bytes of arguments it holds.
+type Running = (Rc<Control>, Ticket, usize);
 
 /// Gives a task to an executor.
 pub(crate) type Spawn = Rc<dyn Fn(LocalTask)>;
 
 /// The most calls of one connection that run as tasks. Further ones get [`Busy`](crate::CallError::Busy).
 pub const MAX_TASKS: usize = 1024;
+
+/// The most bytes of one connection: arguments that its tasks hold, or results that it does not take. Further calls that would run as tasks get
+/// [`Busy`](crate::CallError::Busy). The last one may go beyond. It is half of what a node has for long messages
+/// ([`message_memory`](am_api::Builder::message_memory)), so a caller cannot take all of it.
+pub const MAX_TASK_BYTES: usize = 32 << 20;
 
 /// A future of the node's thread.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
@@ -66,11 +71,20 @@ impl Woken {
     }
 }
 
+/// Tasks of one connection, and the bytes of arguments that they hold.
+#[derive(Default)]
+struct Share {
+    tasks: usize,
+    bytes: usize,
+}
+
 pub(crate) struct Tasks {
     /// The calls that run as tasks.
     running: RefCell<BTreeMap<Key, Running>>,
-    /// How many of them each connection has.
-    by_connection: RefCell<HashMap<Connection, usize>>,
+    /// What each connection has of them.
+    by_connection: RefCell<HashMap<Connection, Share>>,
+    /// Of all connections.
+    bytes: Cell<usize>,
     due: RefCell<Deadlines<Rc<Control>>>,
     all: RefCell<FuturesUnordered<LocalTask>>,
     /// Tasks that were begun while others were polled.
@@ -87,6 +101,7 @@ impl Tasks {
         Tasks {
             running: RefCell::default(),
             by_connection: RefCell::default(),
+            bytes: Cell::default(),
             due: RefCell::default(),
             all: RefCell::default(),
             begun: RefCell::default(),
@@ -109,7 +124,7 @@ impl Tasks {
 
     /// No call has a caller any more.
     pub(crate) fn cancel_everything(&self) {
-        let all: Vec<_> = self.running.borrow().values().map(|(control, _)| control.clone()).collect();
+        let all: Vec<_> = self.running.borrow().values().map(|(control, ..)| control.clone()).collect();
         all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));
     }
 
@@ -140,26 +155,36 @@ impl Tasks {
 
     /// Whether this connection may have a further task.
     pub(crate) fn has_room(&self, for_one_of: Connection) -> bool {
-        self.by_connection.borrow().get(&for_one_of).is_none_or(|count| *count < MAX_TASKS)
+        if self.len() < MAX_TASKS && self.bytes.get() < MAX_TASK_BYTES {
+            return true;
+        }
+        let has_room = |share: &Share| share.tasks < MAX_TASKS && share.bytes < MAX_TASK_BYTES;
+        self.by_connection.borrow().get(&for_one_of).is_none_or(has_room)
     }
 
-    /// A call runs as a task from now on.
-    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Duration) {
+    /// A call with so many bytes of arguments runs as a task from now on.
+    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Duration, bytes: usize) {
         let ticket = self.due.borrow_mut().add(due, control.clone());
-        self.running.borrow_mut().insert(key, (control, ticket));
-        *self.by_connection.borrow_mut().entry(key.0).or_default() += 1;
+        self.running.borrow_mut().insert(key, (control, ticket, bytes));
+        let mut shares = self.by_connection.borrow_mut();
+        let share = shares.entry(key.0).or_default();
+        share.tasks += 1;
+        share.bytes += bytes;
+        self.bytes.set(self.bytes.get() + bytes);
     }
 
     /// A call that ran as a task is over.
     pub(crate) fn remove(&self, key: Key) {
         let removed = self.running.borrow_mut().remove(&key);
-        if let Some((_, ticket)) = removed {
+        if let Some((_, ticket, bytes)) = removed {
             self.due.borrow_mut().remove(ticket);
-            let mut counts = self.by_connection.borrow_mut();
-            if let Some(count) = counts.get_mut(&key.0) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.remove(&key.0);
+            self.bytes.set(self.bytes.get() - bytes);
+            let mut shares = self.by_connection.borrow_mut();
+            if let Some(share) = shares.get_mut(&key.0) {
+                share.tasks -= 1;
+                share.bytes -= bytes;
+                if share.tasks == 0 {
+                    shares.remove(&key.0);
                 }
             }
         }
@@ -168,7 +193,7 @@ impl Tasks {
     /// The caller waits for this call no more.
     pub(crate) fn cancel(&self, key: Key) {
         let control = self.running.borrow().get(&key).cloned();
-        if let Some((control, _)) = control {
+        if let Some((control, ..)) = control {
             control.cancel(Cancelled::ByCaller);
         }
     }
@@ -177,7 +202,7 @@ impl Tasks {
     pub(crate) fn cancel_all(&self, on: Connection) {
         let running = self.running.borrow();
         let on_it = running.range((on, CallId(0))..=(on, CallId(u64::MAX)));
-        let all: Vec<_> = on_it.map(|(_, (control, _))| control.clone()).collect();
+        let all: Vec<_> = on_it.map(|(_, (control, ..))| control.clone()).collect();
         drop(running);
         all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::task::{Context as PollContext, Poll};
 
 use crate::error::CallError;
-use crate::peer::{Call, Peer};
+use crate::peer::{Call, Peer, Room};
 
 /// A method of a client as a [`tower_service::Service`]: for its limits, time-outs and balancers. It is ready while no call waits for room at the
 /// peer. It stays on the node's thread, as all calls.
@@ -24,14 +24,14 @@ use crate::peer::{Call, Peer};
 /// ```
 #[derive(Clone)]
 pub struct MethodService<F> {
-    peer: Peer,
+    room: Room,
     begin: F,
 }
 
 impl<F> MethodService<F> {
     /// A service whose requests begin calls of this peer.
     pub fn new(peer: &Peer, begin: F) -> MethodService<F> {
-        MethodService { peer: peer.clone(), begin }
+        MethodService { room: peer.room(), begin }
     }
 }
 
@@ -41,7 +41,7 @@ impl<R, V, E, F: FnMut(R) -> Call<V, E>> tower_service::Service<R> for MethodSer
     type Future = Call<V, E>;
 
     fn poll_ready(&mut self, context: &mut PollContext<'_>) -> Poll<Result<(), CallError<E>>> {
-        self.peer.poll_ready(context).map(Ok)
+        self.room.poll(context).map(Ok)
     }
 
     fn call(&mut self, request: R) -> Call<V, E> {
@@ -51,6 +51,6 @@ impl<R, V, E, F: FnMut(R) -> Call<V, E>> tower_service::Service<R> for MethodSer
 
 impl<F> fmt::Debug for MethodService<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MethodService").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("MethodService").finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::Wake;
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 use am_api::NodeWaker;
 
@@ -49,11 +50,16 @@ impl Waiter {
         }
     }
 
-    /// Sleep until it is woken.
-    pub(crate) fn park(&self) {
+    /// Sleep until it is woken, or until this time. Returns whether it was woken.
+    pub(crate) fn park(&self, until: Option<Instant>) -> bool {
         while self.waits.load(SeqCst) {
-            thread::park();
+            match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(left) if left.is_zero() => return false,
+                Some(left) => thread::park_timeout(left),
+            }
         }
+        true
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn implement(mut input: ItemTrait) -> Result<TokenStream> {
             other => return Err(Error::new(other.span(), "a service has methods only")),
         }
     }
+    check_views(&input.ident, &methods)?;
     let (client, server) = (client(&input, &methods), server(&input, &methods));
     Ok(quote!(#input #client #server))
 }
@@ -67,6 +68,7 @@ impl Method {
         let is_blocking = take_attribute(&mut function.attrs, "blocking")?;
         let is_idempotent = take_attribute(&mut function.attrs, "idempotent")?;
         let signature = &mut function.sig;
+        check_kind(signature)?;
         let is_async = signature.asyncness.take().is_some();
         let runs = match (is_async, is_blocking) {
             (true, true) => {
@@ -82,9 +84,6 @@ impl Method {
         }
         if let Some(cfg) = function.attrs.iter().find(|each| each.path().is_ident("cfg")) {
             return Err(Error::new(cfg.span(), "a service has all its methods: put `#[cfg]` at the trait"));
-        }
-        if !signature.generics.params.is_empty() {
-            return Err(Error::new(signature.generics.span(), "a method has no generics: its signature is one number"));
         }
         let Inputs { has_context, arguments, streams } = inputs(signature)?;
         check_streams(signature, &streams, runs)?;
@@ -165,6 +164,75 @@ fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Result<bool> {
     Ok(attributes.len() < before)
 }
 
+/// What a method cannot be.
+fn check_kind(signature: &syn::Signature) -> Result<()> {
+    if let Some(word) = &signature.unsafety {
+        return Err(Error::new(
+            word.span(),
+            "a method is called by other programs, which can promise nothing: leave `unsafe` out",
+        ));
+    }
+    if let Some(abi) = &signature.abi {
+        return Err(Error::new(abi.span(), "a method is called by a message, and has no ABI: leave `extern` out"));
+    }
+    let (generics, why) = (&signature.generics, "a method has no generics: its signature is one number");
+    if !generics.params.is_empty() {
+        return Err(Error::new(generics.span(), why));
+    }
+    generics.where_clause.as_ref().map_or(Ok(()), |clause| Err(Error::new(clause.span(), why)))
+}
+
+/// Two methods may differ in underscores only.
+fn check_views(of: &Ident, methods: &[Method]) -> Result<()> {
+    let mut views: Vec<(Ident, &Ident)> = vec![];
+    for method in methods.iter().filter(|method| method.borrows) {
+        let (view, name) = (method.view(of), &method.name);
+        if let Some((_, first)) = views.iter().find(|(other, _)| *other == view) {
+            let why = format!(
+                "the result of `{name}` would have the type `{view}`, as that of `{first}`: rename one of them"
+            );
+            return Err(Error::new(name.span(), why));
+        }
+        views.push((view, name));
+    }
+    Ok(())
+}
+
+/// What the code of an argument's type would say less clearly.
+struct Unsendable {
+    /// Why a `'static` is wrong here.
+    why_static: &'static str,
+    found: Option<Error>,
+}
+
+impl VisitMut for Unsendable {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident == "static" {
+            self.found.get_or_insert_with(|| Error::new(lifetime.span(), self.why_static));
+        }
+    }
+
+    fn visit_type_reference_mut(&mut self, ty: &mut TypeReference) {
+        if let Some(word) = &ty.mutability {
+            let why =
+                "an argument is a copy or a view of bytes that have arrived: leave `mut` out, and return what changes";
+            self.found.get_or_insert_with(|| Error::new(word.span(), why));
+        }
+        visit_mut::visit_type_reference_mut(self, ty);
+    }
+
+    fn visit_type_impl_trait_mut(&mut self, ty: &mut syn::TypeImplTrait) {
+        let why = "a method has no generics: write the type, which is a part of its signature";
+        self.found.get_or_insert_with(|| Error::new(ty.span(), why));
+    }
+}
+
+fn check_type(ty: &Type, why_static: &'static str) -> Result<()> {
+    let mut visit = Unsendable { why_static, found: None };
+    visit.visit_type_mut(&mut ty.clone());
+    visit.found.map_or(Ok(()), Err)
+}
+
 /// The name of an argument, apart from the names that the generated code uses beside it: a method may call an argument `context`.
 fn apart(name: &Ident) -> Ident {
     let mut apart = name.clone();
@@ -243,7 +311,17 @@ fn inputs(signature: &syn::Signature) -> Result<Inputs> {
             return Err(Error::new(typed.pat.span(), "an argument has a name"));
         };
         let name = apart(&pattern.ident);
+        check_type(
+            &typed.ty,
+            "an argument borrows from the frame, and does not outlive the method: leave `'static` out",
+        )?;
         match stream_of(&name, &typed.ty) {
+            Some(stream) if has_borrow(&stream.item) => {
+                return Err(Error::new(
+                    stream.item.span(),
+                    "an item outlives its frame, so it cannot borrow: use an owned type",
+                ));
+            }
             Some(stream) => all.streams.push(stream),
             None => all.arguments.push((name, (*typed.ty).clone())),
         }
@@ -421,9 +499,14 @@ fn client(of: &ItemTrait, methods: &[Method]) -> TokenStream {
     }
 }
 
+/// The variable of an argument in the dispatch. A constant of the argument's name would be a pattern there.
+fn variable(name: &Ident) -> Ident {
+    format_ident!("argument_{}", name.unraw(), span = name.span())
+}
+
 /// The arm of the dispatch that runs this method.
 fn arm(name: &Ident, at: usize, method: &Method) -> TokenStream {
-    let (names, types): (Vec<_>, Vec<_>) = (method.names().collect(), method.types().collect());
+    let (names, types): (Vec<_>, Vec<_>) = (method.names().map(variable).collect(), method.types().collect());
     let method_name = &method.name;
     let run = match method.runs {
         Runs::Inline => {
@@ -435,11 +518,11 @@ fn arm(name: &Ident, at: usize, method: &Method) -> TokenStream {
             }),);
         }
         Runs::Async => {
-            let (context, all) = (method.context(&quote!(&context)), &method.all);
+            let (context, all) = (method.context(&quote!(&context)), method.all.iter().map(variable));
             let call = method.wrapped(&quote!(#name::#method_name(&*service, #context #(#all),*).await));
             if !method.streams.is_empty() {
                 let ends = method.streams.iter().map(|StreamArgument { name, item, writes }| {
-                    let begin = if *writes { quote!(writer) } else { quote!(reader) };
+                    let (name, begin) = (variable(name), if *writes { quote!(writer) } else { quote!(reader) });
                     quote!(let #name = streams.#begin::<#item>();)
                 });
                 return quote!(#at => call.stream(&self.pools[#at], |arguments, context, streams| {
@@ -525,9 +608,43 @@ fn server(of: &ItemTrait, methods: &[Method]) -> TokenStream {
 mod tests {
     use super::*;
 
-    fn error(text: &str) -> String {
+    fn refused(text: &str) -> Error {
         let input = syn::parse_str(text).expect("a trait");
-        implement(input).expect_err("it is no service").to_string()
+        implement(input).expect_err("it is no service")
+    }
+
+    fn error(text: &str) -> String {
+        refused(text).to_string()
+    }
+
+    /// The error stands where its cause does.
+    #[test]
+    fn what_is_no_service_says_where() {
+        for (text, place, why) in [
+            ("trait S { fn f(&self, a: &'static str); }", "'static", "an argument borrows from the frame"),
+            ("trait S { fn f(&self, a: Option<Cow<'static, str>>); }", "'static", "an argument borrows from the frame"),
+            (
+                "trait S { async fn f(&self, a: u8, b: &'static [u8]); }",
+                "'static",
+                "an argument borrows from the frame",
+            ),
+            ("trait S { fn f(&self, a: &mut u8); }", "mut", "an argument is a copy or a view"),
+            ("trait S { unsafe fn f(&self); }", "unsafe", "a method is called by other programs"),
+            ("trait S { extern \"C\" fn f(&self); }", "extern \"C\"", "a method is called by a message"),
+            ("trait S { fn f(&self) where Self: Sized; }", "where Self: Sized", "a method has no generics"),
+            ("trait S { fn f(&self, a: impl Into<u8>); }", "impl Into<u8>", "a method has no generics"),
+            ("trait S { fn f(&self) -> &str; fn f_(&self) -> &str; }", "f_", "the result of `f_` would have the type"),
+            ("trait S { fn g_f(&self) -> &str; fn g__f(&self) -> &str; }", "g__f", "the result of `g__f` would have"),
+            ("trait S { async fn f(&self, a: StreamReader<&str>); }", "&str", "an item outlives its frame"),
+        ] {
+            let error = refused(text);
+            let (from, to) = (error.span().start().column, error.span().end().column);
+            assert_eq!((&text[from..to], error.to_string().starts_with(why)), (place, true), "{text}: {error}");
+        }
+        for text in ["trait S { fn f(&self) -> &str; fn f_(&self) -> u8; }", "trait S { fn f(&self) -> &'static str; }"]
+        {
+            implement(syn::parse_str(text).expect("a trait")).expect("a service");
+        }
     }
 
     #[test]

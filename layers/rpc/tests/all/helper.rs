@@ -127,6 +127,27 @@ fn a_helper_sleeps_while_the_program_computes_and_polls_while_it_waits() {
 }
 
 #[test]
+fn a_wait_may_have_an_end() {
+    let on = network();
+    let (alpha, shelf) = helper("answers-at-last", &on);
+    let (beta, _) = helper("waits-a-while", &on);
+    let mut call = beta.remote().run(|local| {
+        let store = store(&local, "answers-at-last");
+        async move { store.wait_for("color").await }
+    });
+    let start = Instant::now();
+    assert_eq!(call.wait_for(20 * MS), Err(RemoteError::TimedOut));
+    assert!(start.elapsed() >= 20 * MS && start.elapsed() < LONG, "{:?}", start.elapsed());
+    assert_eq!(call.wait_for(Duration::ZERO), Err(RemoteError::TimedOut));
+    // Nobody waits, so its helper sleeps; and the call was not cancelled.
+    until_it_stays("waits-a-while", 'S');
+    shelf.values.lock().expect("no panic").insert("color".to_owned(), vec![7]);
+    assert_eq!(call.wait_for(Duration::MAX), Ok(Ok(vec![7])));
+    until_it_stays("waits-a-while", 'S');
+    drop((call, alpha, beta));
+}
+
+#[test]
 fn a_stop_waits_for_calls_that_run() {
     let on = network();
     let (alpha, shelf) = helper("stops", &on);
@@ -195,6 +216,8 @@ fn a_helper_that_does_not_start_says_why() {
         Helper::start("panics", || -> Result<Rpc, String> { panic!("as the test wants") }).expect_err("a panic");
     assert!(matches!(error, StartError::Panicked(_)), "{error}");
     assert_eq!(error.to_string(), "the helper's thread panicked: as the test wants");
+    let error = Helper::start("two\0names", || -> Result<Rpc, String> { unreachable!("it has no thread") });
+    assert!(matches!(error, Err(StartError::Name)), "{error:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod beside;
 mod checks;
 mod common;
 mod derive;
+mod edges;
 mod endurance;
 mod examples;
 mod helper;
