@@ -2,7 +2,6 @@
 
 use crate::ballot::{Accepted, Changes};
 use crate::lead::Lead;
-use crate::log::Log;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::message::{Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
@@ -111,10 +110,12 @@ impl Core {
         let epoch = new_view.view.epoch;
         self.highest_epoch = self.highest_epoch.max(epoch);
         match self.ballot.on_new_view(&new_view) {
-            Accepted::Fetch { cut } if self.delivered > cut => self.diverge(cut),
             Accepted::Fetch { cut } => {
                 if !mutants::is_active(Mutant::GapFilledTwice) {
                     self.log.truncate(cut);
+                }
+                if self.delivered > cut {
+                    return self.diverge(cut);
                 }
                 self.heard_at = self.now;
                 self.repair = Repair { known_end: new_view.base(), at: Some(self.now), attempt: 0 };
@@ -126,7 +127,10 @@ impl Core {
             Accepted::Pending => self.heard_at = self.now,
             Accepted::Installed => self.post(from, Message::Installed { epoch }),
             Accepted::Refused => self.post(from, Message::Refuse { promised: self.ballot.promised() }),
-            Accepted::Forgotten => self.diverge(0),
+            Accepted::Forgotten => {
+                self.log.truncate(0);
+                self.diverge(0);
+            }
         }
     }
 
@@ -163,11 +167,12 @@ impl Core {
         }
     }
 
-    /// The state of another member has arrived at one that had diverged.
+    /// The state of another member has arrived at one that had diverged. Its log stays: the next candidate may count on it.
     pub(crate) fn go_on_with(&mut self, state: State) {
         let is_wanted = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
-        if is_wanted {
-            (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(state.number), state.number);
+        if is_wanted && state.number >= self.log.first() {
+            self.log.skip_to(state.number);
+            (self.role, self.delivered) = (Role::Member, state.number);
             self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
             self.install();
         }

@@ -1,9 +1,9 @@
-//! A state takes nothing back.
+//! A state takes nothing back: neither what a process has promised, nor what it holds and has acknowledged.
 
 use std::time::Duration;
 
 use am_ordered_core::{
-    Core, Epoch, Member, MemberId, Message, Output, Promise, Settings, State, View,
+    Ack, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped, State, View,
 };
 use bytes::Bytes;
 
@@ -43,4 +43,27 @@ fn a_late_state_does_not_undo_a_promise() {
     assert_eq!(arrives(&mut core, 1, Message::Propose { epoch }).len(), 1, "a process that joins promises too");
     arrives(&mut core, 0, state(Epoch(1), &view, 1));
     assert_eq!(arrives(&mut core, 0, Message::Propose { epoch }), [], "an epoch is promised to one candidate");
+}
+
+#[test]
+fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
+    let first = view(1, &[0, 1, 2], 0);
+    let mut core = with_state(&first);
+    for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
+        let (epoch, payload) = (first.epoch, Bytes::new());
+        let stamped = Stamped { epoch, number, sender: 0, seq: number as u32, limit: 9, level, payload };
+        arrives(&mut core, 0, Message::Stamped(stamped));
+    }
+    arrives(&mut core, 0, Message::Ack(Ack { epoch: first.epoch, beat: 0, held: 2, consumed: 0 }));
+    assert_eq!(core.delivered(), 2, "the first one as safe");
+
+    let new_view = NewView {
+        view: view(2, &[0, 1, 2], 1),
+        chain: vec![first.clone()],
+        history: vec![(Epoch(1), 0), (Epoch(2), 1)],
+    };
+    arrives(&mut core, 1, Message::NewView(new_view));
+    arrives(&mut core, 0, state(Epoch(2), &first, 0));
+    let promises = arrives(&mut core, 0, Message::Propose { epoch: Epoch(3) });
+    assert_eq!(promises[0].held, 1, "of a message that it has delivered as safe");
 }
