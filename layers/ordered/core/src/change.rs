@@ -28,7 +28,9 @@ impl Core {
 
     /// When this member becomes a candidate, if it hears nothing until then.
     pub(crate) fn candidate_at(&self) -> Option<Time> {
-        if self.role != Role::Member || self.candidacy.is_some() || !self.ballot.voters().contains(&self.me.id) {
+        // One that diverged too: it may be the only one left that knows the view.
+        let may_ask = matches!(self.role, Role::Member | Role::Diverged { .. });
+        if !may_ask || self.candidacy.is_some() || !self.ballot.voters().contains(&self.me.id) {
             return None;
         }
         if self.lead.is_some() && self.ballot.is_open() {
