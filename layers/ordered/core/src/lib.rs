@@ -81,6 +81,7 @@ impl Core {
             has_resigned: false,
             put_out: vec![],
             leave_at: None,
+            returned: Epoch(0),
             was_primary: true,
             lead: None,
             me,
@@ -138,7 +139,7 @@ impl Core {
             return;
         }
         match message {
-            Message::State(state) if matches!(self.role, Role::Diverged { .. }) => self.go_on_with(state),
+            Message::State(state) if self.needs(&state) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),

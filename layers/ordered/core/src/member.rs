@@ -179,6 +179,8 @@ pub(crate) enum Role {
     Member,
     /// It is a member, and needs the state of another one.
     Diverged {
+        /// From this number on the pending view's log has other messages.
+        cut: Number,
         ask_at: Time,
         attempt: usize,
     },
@@ -220,6 +222,8 @@ pub struct Core {
     /// When to ask again to leave.
     pub(crate) leave_at: Option<Time>,
     pub(crate) was_primary: bool,
+    /// Own messages of this epoch, and of those before it, came back to the program.
+    pub(crate) returned: Epoch,
     pub(crate) lead: Option<Lead>,
 }
 
@@ -256,10 +260,16 @@ impl Core {
         let why = if self.leave_at.is_some() { Ended::PutOut(PutOut::Left) } else { why };
         (self.role, self.lead, self.candidacy, self.ack_at) = (Role::Ended, None, None, None);
         self.ballot.withdraw();
-        for (id, may_be_delivered) in self.mine.take_all() {
-            self.out.push_back(Output::Returned { id, may_be_delivered });
-        }
+        let all = self.mine.take_all();
+        self.give_back(all);
         self.out.push_back(Output::Ended(why));
+    }
+
+    /// Own messages come back to the program.
+    pub(crate) fn give_back(&mut self, mine: Vec<(u64, bool)>) {
+        self.returned = self.ballot.epoch();
+        let returned = mine.into_iter().map(|(id, may_be_delivered)| Output::Returned { id, may_be_delivered });
+        self.out.extend(returned);
     }
 
     /// Why the sequencer puts a member out.

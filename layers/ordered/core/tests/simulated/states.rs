@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped, State, View,
+    Ack, Beat, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped, State, View,
 };
 use bytes::Bytes;
 
@@ -49,6 +49,9 @@ fn a_late_state_does_not_undo_a_promise() {
 fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let first = view(1, &[0, 1, 2], 0);
     let mut core = with_state(&first);
+    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3] };
+    arrives(&mut core, 0, Message::Beat(beat));
+    let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
     for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
         let (epoch, payload) = (first.epoch, Bytes::new());
         let stamped = Stamped { epoch, number, sender: 0, seq: number as u32, limit: 9, level, payload };
@@ -63,7 +66,10 @@ fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
         history: vec![(Epoch(1), 0), (Epoch(2), 1)],
     };
     arrives(&mut core, 1, Message::NewView(new_view));
-    arrives(&mut core, 0, state(Epoch(2), &first, 0));
+    core.on_message(Duration::from_secs(1), MemberId(0), state(Epoch(2), &first, 0));
+    let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
+    let returned = Output::Returned { id: own, may_be_delivered: true };
+    assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
     let promises = arrives(&mut core, 0, Message::Propose { epoch: Epoch(3) });
     assert_eq!(promises[0].held, 1, "of a message that it has delivered as safe");
 }
