@@ -43,6 +43,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("layers/rpc/macros", &[]),
     // No I/O, no clock, no threads.
     ("layers/ordered/core", &[]),
+    ("layers/ordered/model", &["am-ordered-core"]),
     ("layers/", &["active-messages", "am-spmd", "am-base", "am-ordered-core", "am-input"]),
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp", "am-input"]),
