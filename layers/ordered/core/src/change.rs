@@ -187,6 +187,7 @@ impl Core {
         }
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
+        self.apart.clear();
         self.lead = None;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {

@@ -1,6 +1,7 @@
 //! The protocol of ordered multicast, without network, clock and threads.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod ballot;
 mod change;
 mod lead;
@@ -16,7 +17,7 @@ mod view;
 pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
-pub use log::{Entry, Level};
+pub use log::{Content, Entry, Level};
 pub use member::{Core, Delivery, Ended, Output, Settings};
 use member::{Repair, Role};
 pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
@@ -67,6 +68,7 @@ impl Core {
             role: Role::Joining { ask_at: now },
             out: Default::default(),
             log: Log::starting_at(0),
+            apart: Default::default(),
             delivered: 0,
             mine: Outgoing::new(),
             next_id: 0,
@@ -144,7 +146,8 @@ impl Core {
             Message::Join { member, held } => self.on_join(member, held),
             Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(Ended::PutOut(why)),
             _ if matches!(self.role, Role::Joining { .. }) => (),
-            Message::Submit { epoch, seq, level, payload } => self.on_submit(from, epoch, seq, level, payload),
+            Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
+            Message::Data { id, payload } => self.on_data(from, id, payload),
             Message::Stamped(stamped) => {
                 self.heard_sequencer(from, stamped.epoch);
                 self.on_stamped(stamped);

@@ -17,6 +17,15 @@ pub enum Level {
     Safe,
 }
 
+/// What the sequencer gets of a message, and sends to all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Content {
+    /// The message itself.
+    Here(Bytes),
+    /// Only its order: the message goes from its sender to all members, as [`Message::Data`](crate::Message::Data) with this id.
+    Apart(u64),
+}
+
 /// A message with its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {

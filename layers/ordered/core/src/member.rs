@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use crate::apart::Apart;
 use crate::ballot::Ballot;
 use crate::lead::Lead;
 use crate::log::{Level, Log};
@@ -31,6 +32,8 @@ pub struct Settings {
     pub resend: Time,
     /// A gap is asked for after this time.
     pub gap: Time,
+    /// The content of a message that is longer goes from its sender to all members; only its order passes the sequencer.
+    pub apart: usize,
     /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
     /// does not go on when one of them crashes.
     pub tie_break: Option<String>,
@@ -47,6 +50,7 @@ impl Default for Settings {
             slow: Some(Time::from_secs(5)),
             resend: Time::from_millis(10),
             gap: Time::from_millis(1),
+            apart: 1024,
             tie_break: None,
         }
     }
@@ -198,6 +202,7 @@ pub struct Core {
     pub(crate) out: VecDeque<Output>,
     pub(crate) ballot: Ballot,
     pub(crate) log: Log,
+    pub(crate) apart: Apart,
     /// All before this number were delivered.
     pub(crate) delivered: Number,
     pub(crate) mine: Outgoing,

@@ -140,8 +140,15 @@ impl World {
         let me = Member { id, name: format!("m{}", id.0) };
         let patience = Duration::from_millis(800);
         let (capacity, tie_break) = (self.plan.capacity, self.plan.tie_break.then(|| "m0".to_owned()));
-        let settings =
-            Settings { capacity, kept: 4096, patience, slow: Some(patience), tie_break, ..Settings::default() };
+        let settings = Settings {
+            capacity,
+            kept: 4096,
+            patience,
+            slow: Some(patience),
+            tie_break,
+            apart: 64,
+            ..Settings::default()
+        };
         let core = match id.0 {
             0 => Core::found(me, settings, self.now),
             _ => Core::join(me, settings, self.now),
@@ -332,7 +339,14 @@ impl World {
             return;
         }
         if self.tells
-            && !matches!(message, Message::Stamped(_) | Message::Submit { .. } | Message::Ack(_) | Message::Beat(_))
+            && !matches!(
+                message,
+                Message::Stamped(_)
+                    | Message::Data { .. }
+                    | Message::Submit { .. }
+                    | Message::Ack(_)
+                    | Message::Beat(_)
+            )
         {
             let text: String = format!("{message:?}").chars().take(150).collect();
             self.tell(|| format!("    {from} -> {to} {text}"));
