@@ -67,6 +67,8 @@ am_api::debug_as_display!(NotLeft);
 pub struct Counters {
     /// Messages that made no sense, or were for a process that ran here before.
     pub malformed: u64,
+    /// Messages that were not accepted: see [`am_ordered_core::Counters`].
+    pub refused: am_ordered_core::Counters,
     /// Messages between members that found no room to wait, or whose connection had ended. The protocol sends them again.
     pub dropped: u64,
 }
@@ -233,7 +235,8 @@ impl<R: Replica> Group<R> {
 
     /// What has happened to messages.
     pub fn counters(&self) -> Counters {
-        Counters { malformed: self.inside.malformed, dropped: self.links.dropped }
+        let refused = self.inside.core.counters();
+        Counters { malformed: self.inside.malformed, refused, dropped: self.links.dropped }
     }
 
     /// Let the core do what is due, carry it out, and send.

@@ -32,6 +32,8 @@ pub struct Ballot {
     chain: Vec<View>,
     is_current: bool,
     history: Vec<(Epoch, Number)>,
+    /// The log is a part of this epoch's.
+    log_of: Epoch,
     pending: Option<NewView>,
     campaign: Option<Campaign>,
 }
@@ -75,8 +77,8 @@ pub enum Accepted {
 impl Ballot {
     /// A member that has installed a view, which is current.
     pub fn new(me: MemberId, view: View, history: Vec<(Epoch, Number)>) -> Ballot {
-        let promised = view.epoch;
-        Ballot { me, promised, chain: vec![view], is_current: true, history, pending: None, campaign: None }
+        let (promised, log_of) = (view.epoch, view.epoch);
+        Ballot { me, promised, chain: vec![view], is_current: true, history, log_of, pending: None, campaign: None }
     }
 
     /// The view that was installed last.
@@ -130,7 +132,7 @@ impl Ballot {
 
     /// Become a candidate for an epoch above all that were heard of.
     pub fn propose(&mut self, above: Epoch, own: Promise, changes: Changes) -> Epoch {
-        self.promised = Epoch(self.promised.max(above).0 + 1);
+        self.promised = Epoch(self.promised.max(above).0.saturating_add(1));
         self.pending = None;
         let promises = BTreeMap::from([(self.me, own)]);
         self.campaign = Some(Campaign::Proposed { promises, changes });
@@ -198,8 +200,8 @@ impl Ballot {
         if self.pending.as_ref().is_some_and(|pending| pending.view.epoch == epoch) {
             return Accepted::Pending;
         }
-        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= installed);
-        let cut = new_view.history.iter().find(|(begun, _)| *begun > installed);
+        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= self.log_of);
+        let cut = new_view.history.iter().find(|(begun, _)| *begun > self.log_of);
         let cut = cut.filter(|_| is_known).map(|(_, cut)| *cut);
         if epoch > self.promised {
             (self.promised, self.campaign) = (epoch, None);
@@ -208,12 +210,23 @@ impl Ballot {
         cut.map_or(Accepted::Forgotten, |cut| Accepted::Fetch { cut })
     }
 
+    /// The log was replaced by that of a member that had installed this epoch.
+    pub fn replace_log(&mut self, of: Epoch) {
+        self.log_of = of;
+    }
+
+    /// Whether the own candidate, or the sequencer of the installed view, is followed, and no other one.
+    pub fn follows(&self) -> bool {
+        self.promised == self.epoch()
+    }
+
     /// The log up to the base of the pending view is here.
     pub fn install(&mut self) {
         if let Some(new_view) = self.pending.take() {
             // Views of the chain that are older than one known to be current are not needed any more.
             let current = self.chain.first().map_or(Epoch(0), |view| view.epoch);
             self.chain = new_view.chain.into_iter().filter(|view| view.epoch >= current).collect();
+            self.log_of = new_view.view.epoch;
             self.chain.push(new_view.view);
             (self.history, self.is_current) = (new_view.history, false);
         }

@@ -4,7 +4,7 @@ use crate::ballot::{Accepted, Changes};
 use crate::lead::Lead;
 use crate::log::Log;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
-use crate::message::{Message, NewView, Promise, State};
+use crate::message::{Message, NewView, Promise, PutOut, State};
 use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, MemberId, Number, Time};
 
@@ -37,7 +37,7 @@ impl Core {
         }
         let view = self.ballot.view();
         // The last sequencer itself comes last.
-        let rank = view.rank(self.me.id).filter(|rank| *rank > 0).unwrap_or(view.members.len()) as u32;
+        let rank = view.rank(self.me.id).filter(|rank| *rank > 0).unwrap_or(view.members.len()).max(1) as u32;
         let silence = if self.has_resigned { Time::ZERO } else { self.settings.silence };
         Some(self.heard_at + silence + STAGGER * (rank - 1))
     }
@@ -51,6 +51,7 @@ impl Core {
         (self.heard_at, self.has_resigned) = (self.now, false);
         self.candidacy = Some(Candidacy {
             fix_at: self.now + WAIT_FOR_ALL,
+            fixed_at: None,
             send_again_at: self.now + self.settings.beat,
             give_up_at: self.now + GIVE_UP,
         });
@@ -77,6 +78,7 @@ impl Core {
             return;
         }
         if let Some(new_view) = self.ballot.fix() {
+            self.candidacy = self.candidacy.take().map(|candidacy| Candidacy { fixed_at: Some(now), ..candidacy });
             self.send_voters(&Message::NewView(new_view.clone()));
             self.on_new_view(self.me.id, new_view);
         }
@@ -86,11 +88,14 @@ impl Core {
     pub(crate) fn on_propose(&mut self, from: MemberId, epoch: Epoch) {
         self.highest_epoch = self.highest_epoch.max(epoch);
         let sequencer = self.ballot.view().sequencer;
-        let is_member = self.ballot.is_open() && self.ballot.view().has(self.me.id);
+        let is_member = self.ballot.follows() && self.ballot.view().has(self.me.id);
         let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
-        if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
+        if is_heard && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
@@ -168,6 +173,7 @@ impl Core {
         let is_wanted = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
         if is_wanted {
             (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(state.number), state.number);
+            self.ballot.replace_log(state.view.epoch);
             self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
             self.install();
         }
@@ -188,7 +194,7 @@ impl Core {
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
         self.apart.clear();
-        self.lead = None;
+        (self.lead, self.heard_at) = (None, self.now);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {
             self.on_installed(sequencer, epoch);
@@ -225,7 +231,9 @@ impl Core {
         }
         (self.has_resigned, self.heard_at, self.last_beat, self.safe_to) = (false, self.now, 0, base);
         if self.is_me(view.sequencer) {
-            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now));
+            // Those who have installed the view follow no other from then on.
+            let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
+            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now, since));
             self.candidacy = None;
             for (id, why) in std::mem::take(&mut self.put_out) {
                 self.post(id, Message::PutOut { epoch: view.epoch, why });

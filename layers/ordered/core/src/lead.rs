@@ -62,7 +62,15 @@ struct Token {
 }
 
 impl Lead {
-    pub(crate) fn new(view: &View, base: Number, recycled: Number, settings: &Settings, now: Time) -> Lead {
+    /// A majority follows this sequencer `since` that time.
+    pub(crate) fn new(
+        view: &View,
+        base: Number,
+        recycled: Number,
+        settings: &Settings,
+        now: Time,
+        since: Time,
+    ) -> Lead {
         let sequencer = Sequencer::new(view.epoch, base, recycled, view.members.len(), settings.capacity);
         Lead {
             sequencer,
@@ -71,9 +79,8 @@ impl Lead {
             beat: 0,
             beat_at: now,
             sent_at: [now; BEATS],
-            // A majority has installed the view just now, and has promised to follow no other for a while.
-            answered: view.ids().map(|id| (id, now)).collect(),
-            lease_until: now + settings.silence,
+            answered: view.ids().map(|id| (id, since)).collect(),
+            lease_until: since + settings.silence,
             learners: BTreeMap::new(),
             leaving: BTreeSet::new(),
             token: Token::default(),

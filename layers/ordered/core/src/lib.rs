@@ -18,7 +18,7 @@ pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
 pub use log::{Content, Entry, Level};
-pub use member::{Core, Delivery, Ended, Output, Settings};
+pub use member::{Core, Counters, Delivery, Ended, Output, Settings};
 use member::{Repair, Role};
 pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
 use outgoing::Outgoing;
@@ -39,13 +39,27 @@ pub enum NotSent {
     Ended,
 }
 
+/// An epoch that is so far ahead is not believed: the numbers of epochs would end.
+const FAR: u32 = 1 << 20;
+
+/// The epoch that a message raises.
+fn epoch_of(message: &Message) -> Option<Epoch> {
+    match message {
+        Message::Propose { epoch } | Message::Refuse { promised: epoch } | Message::PutOut { epoch, .. } => {
+            Some(*epoch)
+        }
+        Message::NewView(new_view) => Some(new_view.view.epoch),
+        _ => None,
+    }
+}
+
 impl Core {
     /// The first member of a group.
     pub fn found(me: Member, settings: Settings, now: Time) -> Core {
         let tie_break = settings.tie_break.clone();
         let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
-        core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now));
+        core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now, now));
         core.mine.begin(view.epoch, 0);
         core.out.push_back(Output::View(view));
         core.role = Role::Member;
@@ -82,6 +96,7 @@ impl Core {
             candidacy: None,
             has_resigned: false,
             put_out: vec![],
+            counters: Counters::default(),
             leave_at: None,
             was_primary: true,
             lead: None,
@@ -139,6 +154,10 @@ impl Core {
         if self.role == Role::Ended || self.is_me(from) {
             return;
         }
+        if !self.may_say(from, &message) {
+            self.counters.strangers += 1;
+            return;
+        }
         match message {
             Message::State(state) if matches!(self.role, Role::Diverged { .. }) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
@@ -160,7 +179,6 @@ impl Core {
                 self.on_repaired(epoch, entries);
                 self.install();
             }
-            Message::Propose { .. } if self.is_foreign(from) => self.send_away(from),
             Message::Propose { epoch } => self.on_propose(from, epoch),
             Message::Promise { epoch, promise } => self.on_promise(from, epoch, promise),
             Message::Refuse { promised } => self.on_refuse(from, promised),
@@ -178,14 +196,20 @@ impl Core {
         epoch > self.ballot.epoch() || epoch == self.ballot.epoch() && !self.ballot.view().has(self.me.id)
     }
 
-    /// Whether a process is not in the current view.
-    fn is_foreign(&self, id: MemberId) -> bool {
-        self.ballot.is_open() && !self.ballot.view().has(id)
-    }
-
-    fn send_away(&mut self, id: MemberId) {
-        let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
-        self.post(id, Message::PutOut { epoch, why });
+    /// Whether a process may send this. A member that was stopped may not know the members of today: it listens to their candidates and
+    /// their views, as one that joins does.
+    fn may_say(&self, from: MemberId, message: &Message) -> bool {
+        if epoch_of(message).is_some_and(|epoch| epoch.0 - self.highest_epoch.0.min(epoch.0) > FAR) {
+            return false;
+        }
+        self.member(from).is_some()
+            || match message {
+                Message::Join { .. } | Message::Propose { .. } => true,
+                Message::State(_) => self.role != Role::Member || self.learns(),
+                Message::NewView(new_view) => new_view.view.sequencer == from,
+                Message::PutOut { .. } => !self.is_primary(),
+                _ => false,
+            }
     }
 
     fn heard_sequencer(&mut self, from: MemberId, epoch: Epoch) {
@@ -353,6 +377,11 @@ impl Core {
     pub fn member(&self, id: MemberId) -> Option<&Member> {
         let learners = self.lead.iter().flat_map(lead::Lead::learning);
         self.views().flat_map(|view| &view.members).chain(learners).find(|member| member.id == id)
+    }
+
+    /// What was not accepted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// The views that may be current, or become it.

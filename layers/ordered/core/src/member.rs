@@ -124,6 +124,17 @@ pub enum Ended {
     PutOut(PutOut),
 }
 
+/// Messages that were not accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// From processes that are no members, and may not send them.
+    pub strangers: u64,
+    /// Of an epoch that has ended, or has not begun here.
+    pub stale: u64,
+    /// To be stamped, and out of turn, without credit, or while there is no lease. The sender sends them again.
+    pub not_stamped: u64,
+}
+
 /// How far another member is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
@@ -161,6 +172,8 @@ pub(crate) struct Repair {
 pub(crate) struct Candidacy {
     /// From then on a majority is enough.
     pub(crate) fix_at: Time,
+    /// When the next view was fixed.
+    pub(crate) fixed_at: Option<Time>,
     pub(crate) send_again_at: Time,
     pub(crate) give_up_at: Time,
 }
@@ -222,6 +235,7 @@ pub struct Core {
     pub(crate) has_resigned: bool,
     /// Members that the next view of this candidate has not, and why.
     pub(crate) put_out: Vec<(MemberId, PutOut)>,
+    pub(crate) counters: Counters,
     /// When to ask again to leave.
     pub(crate) leave_at: Option<Time>,
     pub(crate) was_primary: bool,

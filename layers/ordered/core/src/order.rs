@@ -55,8 +55,14 @@ impl Core {
     /// At the sequencer: give a message its number, and send it to all.
     pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, content: Content) {
         let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
-        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else { return };
-        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else { return };
+        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else {
+            self.counters.stale += 1;
+            return;
+        };
+        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else {
+            self.counters.not_stamped += 1;
+            return;
+        };
         let stamped = Stamped { epoch, number, sender: slot as u16, seq, limit, level, content };
         self.multicast(Message::Stamped(stamped.clone()));
         self.on_stamped(stamped);
@@ -69,6 +75,7 @@ impl Core {
         let Some(sender) = view.members.get(usize::from(sender)).map(|member| member.id) else { return };
         let is_stale = !self.ballot.is_open() || epoch != view.epoch;
         if is_stale && !mutants::is_active(Mutant::StaleEpoch) {
+            self.counters.stale += 1;
             return;
         }
         if self.is_me(sender) {
@@ -226,7 +233,8 @@ impl Core {
     /// Another member lacks these.
     pub(crate) fn on_repair(&mut self, asker: MemberId, epoch: Epoch, from: Number, to: Number) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
-        if epoch != self.ballot.epoch() && !is_pending {
+        // What a member that has diverged holds is not this log.
+        if self.role != Role::Member || epoch != self.ballot.epoch() && !is_pending {
             return;
         }
         let mut bytes = 0;
