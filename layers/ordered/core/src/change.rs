@@ -54,11 +54,11 @@ impl Core {
             send_again_at: self.now + self.settings.beat,
             give_up_at: self.now + GIVE_UP,
         });
-        self.send_voters(&Message::Propose { epoch });
+        self.to_voters(&Message::Propose { epoch });
         self.fix();
     }
 
-    fn send_voters(&mut self, message: &Message) {
+    fn to_voters(&mut self, message: &Message) {
         let mut voters = self.ballot.voters();
         voters.remove(&self.me.id);
         for id in voters {
@@ -77,7 +77,7 @@ impl Core {
             return;
         }
         if let Some(new_view) = self.ballot.fix() {
-            self.send_voters(&Message::NewView(new_view.clone()));
+            self.to_voters(&Message::NewView(new_view.clone()));
             self.on_new_view(self.me.id, new_view);
         }
     }
@@ -253,7 +253,7 @@ impl Core {
                 Some(new_view) => Message::NewView(new_view.clone()),
                 None => Message::Propose { epoch: self.ballot.promised() },
             };
-            self.send_voters(&message);
+            self.to_voters(&message);
         }
     }
 }

@@ -6,113 +6,55 @@ use serde::{Deserialize, Serialize};
 use crate::log::{Entry, Level};
 use crate::view::{Epoch, Member, Number, View};
 
-/// A message between two processes of a group.
-///
-/// | from | to | messages |
-/// | --- | --- | --- |
-/// | a member | the sequencer | `Submit`, `Ack`, `Leave`, `Installed` |
-/// | the sequencer | all | `Stamped`, `Beat`, `Resign` |
-/// | a member | all | `Ack` of a safe message |
-/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedState`, `State` |
-/// | a candidate | all | `Propose`, `NewView` |
-/// | a member | a candidate | `Promise`, `Refuse`, `Installed` |
-/// | a process that joins | any member | `Join` |
+/// A message between two members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// Give this message a number.
+    /// A sender to the sequencer: give this a number.
     Submit {
-        /// The epoch in which it is sent.
         epoch: Epoch,
         /// The sender's number for it. Each epoch begins with 0.
         seq: u32,
-        /// When it is delivered.
         level: Level,
-        /// Its content.
         payload: Bytes,
     },
-    /// A message has this place in the order.
+    /// The sequencer to all: this message has this place in the order.
     Stamped(Stamped),
-    /// The sequencer lives, and what it knows.
+    /// The sequencer to all, regularly.
     Beat(Beat),
-    /// A member's progress.
+    /// A member's progress: to the sequencer as the answer to a beat; to all when it holds a [`Level::Safe`] message.
     Ack(Ack),
-    /// What all members before have handled. It goes from member to member in a circle.
-    Token {
-        /// The epoch.
-        epoch: Epoch,
-        /// Counts tokens.
-        round: u32,
-        /// All of them have handled all before this number.
-        consumed: Number,
-    },
-    /// Send me a part of an epoch's log.
-    Repair {
-        /// The epoch.
-        epoch: Epoch,
-        /// The first missing number.
-        from: Number,
-        /// The first that is not asked for.
-        to: Number,
-    },
-    /// It is this.
-    Repaired {
-        /// The epoch.
-        epoch: Epoch,
-        /// What the sender holds of it.
-        entries: Vec<Entry>,
-    },
-    /// Seal your epoch, and promise to follow no candidate of a lower one than this.
-    Propose {
-        /// The candidate's epoch.
-        epoch: Epoch,
-    },
-    /// A member has sealed its epoch.
-    Promise {
-        /// The candidate's epoch.
-        epoch: Epoch,
-        /// What the member has.
-        promise: Promise,
-    },
-    /// A member follows another candidate, or hears the sequencer.
-    Refuse {
-        /// The highest epoch that it has promised.
-        promised: Epoch,
-    },
-    /// This is the next view.
+    /// From member to member in a circle: what all before have consumed.
+    Token { epoch: Epoch, round: u32, consumed: Number },
+    /// Send me these numbers of the log of this epoch.
+    Repair { epoch: Epoch, from: Number, to: Number },
+    /// They are these.
+    Repaired { epoch: Epoch, entries: Vec<Entry> },
+    /// A candidate to all: seal your epoch, and promise to follow no candidate of a lower one.
+    Propose { epoch: Epoch },
+    /// The answer of a member that has sealed its epoch.
+    Promise { epoch: Epoch, promise: Promise },
+    /// The answer of a member that has promised to follow another, or that is in a later view.
+    Refuse { promised: Epoch },
+    /// A candidate with enough promises: this is the next view.
     NewView(NewView),
     /// A member has the new view and all that its log begins with.
-    Installed {
-        /// The view's epoch.
-        epoch: Epoch,
-    },
+    Installed { epoch: Epoch },
     /// The sequencer ends its work. The next candidate need not wait.
-    Resign {
-        /// Its epoch.
-        epoch: Epoch,
-    },
-    /// A process wants to be a member. Members forward it to the sequencer.
+    Resign { epoch: Epoch },
+    /// A process that wants to be a member. Members forward it to the sequencer.
     Join {
-        /// The process.
         member: Member,
         /// What it holds, if it has the state.
         held: Option<Number>,
     },
-    /// A member has no use for what it holds, and asks for a state.
-    NeedState {
-        /// The epoch whose log goes on with that state.
-        epoch: Epoch,
-    },
+    /// A member that has no use for what it holds asks for the state with which an epoch's log goes on.
+    NeedState { epoch: Epoch },
     /// The state that a member begins with.
     State(State),
     /// A member wants to leave.
     Leave,
     /// The receiver is not a member of this epoch's view.
-    PutOut {
-        /// The epoch.
-        epoch: Epoch,
-        /// The reason.
-        why: PutOut,
-    },
+    PutOut { epoch: Epoch, why: PutOut },
 }
 
 /// A message with its number, as the sequencer sends it.

@@ -25,19 +25,19 @@ impl Core {
             && self.role == Role::Member
             && let Some(next) = self.mine.next(self.now, self.settings.resend)
         {
-            self.submit_one(next.seq, next.level, next.payload);
+            self.to_sequencer(next.seq, next.level, next.payload);
         }
     }
 
     pub(crate) fn submit_again(&mut self) {
         if self.ballot.is_open() && self.mine.again_at().is_some_and(|at| at <= self.now) {
             for again in self.mine.again(self.now, self.settings.resend) {
-                self.submit_one(again.seq, again.level, again.payload);
+                self.to_sequencer(again.seq, again.level, again.payload);
             }
         }
     }
 
-    fn submit_one(&mut self, seq: u32, level: Level, payload: Bytes) {
+    fn to_sequencer(&mut self, seq: u32, level: Level, payload: Bytes) {
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {
             self.on_submit(sequencer, epoch, seq, level, payload);

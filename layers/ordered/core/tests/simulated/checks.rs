@@ -9,30 +9,30 @@ use bytes::Bytes;
 use crate::world::{Process, World};
 
 /// A message: its sender, and the sender's count.
-pub(crate) type Key = (MemberId, u64);
+pub type Key = (MemberId, u64);
 
 /// A message at its number.
-pub(crate) type Delivered = (Number, Key, Level);
+pub type Delivered = (Number, Key, Level);
 
 type Sequence = BTreeMap<Number, (Key, Level)>;
 
-pub(crate) fn payload((sender, count): Key) -> Bytes {
+pub fn payload((sender, count): Key) -> Bytes {
     [sender.0.to_be_bytes(), count.to_be_bytes()].concat().into()
 }
 
-pub(crate) fn key(payload: &[u8]) -> Key {
+pub fn key(payload: &[u8]) -> Key {
     let number = |at: usize| u64::from_be_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
     (MemberId(number(0)), number(8))
 }
 
-pub(crate) fn digest(before: u64, key: Key) -> u64 {
+pub fn digest(before: u64, key: Key) -> u64 {
     let mut hasher = DefaultHasher::new();
     (before, key).hash(&mut hasher);
     hasher.finish()
 }
 
 /// After each event.
-pub(crate) fn always(world: &World) -> Result<(), String> {
+pub fn always(world: &World) -> Result<(), String> {
     let live = || world.processes.iter().filter(|(_, process)| process.is_alive && process.ended.is_none());
     let leads: Vec<_> =
         live().filter(|(_, process)| process.core.gives_numbers(world.now())).map(|(id, _)| *id).collect();
@@ -47,7 +47,7 @@ pub(crate) fn always(world: &World) -> Result<(), String> {
 
 /// Whether all live members have one view, and nothing waits. A process that was put out, and that no other one is left to tell it,
 /// does not count.
-pub(crate) fn is_over(world: &World) -> bool {
+pub fn is_over(world: &World) -> bool {
     let is_live = |process: &Process| process.is_alive && process.ended.is_none();
     let knows = |id: &MemberId, other: &MemberId| world.processes[id].core.views().any(|view| view.has(*other));
     let is_alone = |id: &MemberId| {
@@ -67,7 +67,7 @@ pub(crate) fn is_over(world: &World) -> bool {
 }
 
 /// After the last event: liveness, and all that was delivered.
-pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
+pub fn at_the_end(world: &World) -> Result<(), String> {
     let live = || world.processes.iter().filter(|(_, process)| process.is_alive && process.ended.is_none());
     if !is_over(world) {
         let states = live().map(|(id, process)| {

@@ -8,33 +8,33 @@ use rand::{Rng, SeedableRng};
 
 /// A run.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) seed: u64,
+pub struct Plan {
+    pub seed: u64,
     /// Members at the beginning.
-    pub(crate) members: usize,
+    pub members: usize,
     /// Half of the members may be a majority: the founder breaks the tie.
-    pub(crate) tie_break: bool,
-    pub(crate) capacity: usize,
+    pub tie_break: bool,
+    pub capacity: usize,
     /// Messages arrive in the order in which they were sent, once, unless a link is cut.
-    pub(crate) is_reliable: bool,
-    pub(crate) loss: f64,
-    pub(crate) doubled: f64,
+    pub is_reliable: bool,
+    pub loss: f64,
+    pub doubled: f64,
     /// The longest time that a message takes.
-    pub(crate) delay: Time,
+    pub delay: Time,
     /// The mean time between two messages of a member, and the part of them that is `Safe`.
-    pub(crate) pause: Time,
-    pub(crate) safe: f64,
+    pub pause: Time,
+    pub safe: f64,
     /// Messages of a member.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// The mean time between two faults; none after the end.
-    pub(crate) fault_pause: Time,
-    pub(crate) faults_end: Time,
+    pub fault_pause: Time,
+    pub faults_end: Time,
     /// The time in which everything has to be delivered after the last fault.
-    pub(crate) quiet: Time,
+    pub quiet: Time,
 }
 
 impl Plan {
-    pub(crate) fn from_seed(seed: u64) -> Plan {
+    pub fn from_seed(seed: u64) -> Plan {
         let mut rng = SmallRng::seed_from_u64(seed);
         let is_reliable = rng.random_bool(0.4);
         let is_lossy = !is_reliable && rng.random_bool(0.6);
@@ -57,6 +57,6 @@ impl Plan {
     }
 }
 
-pub(crate) fn pick<'a, T>(rng: &mut SmallRng, all: &'a [T]) -> &'a T {
+pub fn pick<'a, T>(rng: &mut SmallRng, all: &'a [T]) -> &'a T {
     &all[rng.random_range(0..all.len())]
 }

@@ -15,10 +15,10 @@ use crate::checks::{self, Key};
 use crate::plan::{Plan, pick};
 
 /// What happened, and how often.
-pub(crate) type Seen = BTreeMap<&'static str, u64>;
+pub type Seen = BTreeMap<&'static str, u64>;
 
 /// All of these happen in some run.
-pub(crate) const SEEN: &[&str] = &[
+pub const SEEN: &[&str] = &[
     "crash",
     "stop",
     "cut",
@@ -38,19 +38,19 @@ pub(crate) const SEEN: &[&str] = &[
 ];
 
 /// A process, dead or alive.
-pub(crate) struct Process {
-    pub(crate) core: Core,
-    pub(crate) is_alive: bool,
-    pub(crate) leaves: bool,
-    pub(crate) ended: Option<Ended>,
+pub struct Process {
+    pub core: Core,
+    pub is_alive: bool,
+    pub leaves: bool,
+    pub ended: Option<Ended>,
     /// What it has delivered, from its first number on.
-    pub(crate) delivered: Vec<checks::Delivered>,
+    pub delivered: Vec<checks::Delivered>,
     /// The digest of everything before its first number, as its state says, and of all that it has delivered.
-    pub(crate) digest: u64,
-    pub(crate) first: Option<(Number, u64)>,
+    pub digest: u64,
+    pub first: Option<(Number, u64)>,
     /// What it had delivered before it diverged, each time, with its first number.
-    pub(crate) past: Vec<(Number, Vec<checks::Delivered>)>,
-    pub(crate) not_delivered: BTreeSet<Key>,
+    pub past: Vec<(Number, Vec<checks::Delivered>)>,
+    pub not_delivered: BTreeSet<Key>,
     keys: BTreeMap<u64, Key>,
     left_to_send: u64,
     send_at: Time,
@@ -68,14 +68,14 @@ enum Event {
     Heal(usize),
 }
 
-pub(crate) struct World {
+pub struct World {
     plan: Plan,
     rng: SmallRng,
     now: Time,
     events: BinaryHeap<Reverse<(Time, u64)>>,
     by_order: BTreeMap<u64, Event>,
     next_event: u64,
-    pub(crate) processes: BTreeMap<MemberId, Process>,
+    pub processes: BTreeMap<MemberId, Process>,
     next_id: u64,
     /// Links that carry nothing, by the fault that cut them.
     cuts: BTreeMap<usize, BTreeSet<(MemberId, MemberId)>>,
@@ -83,11 +83,11 @@ pub(crate) struct World {
     last_arrival: BTreeMap<(MemberId, MemberId), Time>,
     tells: bool,
     violation: Option<String>,
-    pub(crate) seen: Seen,
+    pub seen: Seen,
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan, tells: bool) -> World {
+    pub fn new(plan: Plan, tells: bool) -> World {
         let rng = SmallRng::seed_from_u64(plan.seed ^ 0x5eed);
         let mut world = World {
             plan,
@@ -113,7 +113,7 @@ impl World {
         world
     }
 
-    pub(crate) fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         self.now
     }
 
@@ -167,7 +167,7 @@ impl World {
         self.work(id);
     }
 
-    pub(crate) fn run(&mut self) -> Result<Seen, String> {
+    pub fn run(&mut self) -> Result<Seen, String> {
         let end = self.plan.faults_end + self.plan.quiet + Duration::from_secs(1);
         while let Some(Reverse((time, order))) = self.events.pop() {
             if time > end {
