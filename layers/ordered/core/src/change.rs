@@ -140,6 +140,7 @@ impl Core {
     fn diverge(&mut self, from: Number) {
         if !matches!(self.role, Role::Diverged { .. }) {
             self.out.push_back(Output::Diverged(from));
+            self.own_from = self.own_from.max(from);
         }
         (self.candidacy, self.heard_at) = (None, self.now);
         self.role = Role::Diverged { ask_at: self.now, attempt: 0 };
@@ -163,7 +164,10 @@ impl Core {
     /// Another member has no use for what it holds.
     pub(crate) fn on_need_state(&mut self, from: MemberId, epoch: Epoch) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
-        if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
+        if self.ballot.is_open() && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
             self.out.push_back(Output::TakeState { joiner: from });
         }
     }
@@ -222,7 +226,8 @@ impl Core {
         let (view, base) = (self.ballot.view().clone(), self.log.held());
         let is_mine = |number: &u64| self.log.get(*number).is_some_and(|entry| entry.sender == self.me.id);
         let is_new = !mutants::is_active(Mutant::StampedTwice);
-        let numbered_before = (self.delivered..base).filter(|number| is_new && is_mine(number)).count();
+        let undelivered = self.delivered.max(self.own_from)..base;
+        let numbered_before = undelivered.filter(|number| is_new && is_mine(number)).count();
         self.mine.begin(view.epoch, numbered_before);
         let old = std::mem::take(&mut self.marks);
         for id in view.ids().filter(|id| *id != self.me.id) {

@@ -177,6 +177,9 @@ impl Core {
                 self.post(from, message);
             }
             return;
+        } else if ack.epoch > view.epoch {
+            // It answers another sequencer's beats.
+            return;
         }
         lead.on_answer(from, ack.beat, self.settings.silence, self.now);
         self.recycle();

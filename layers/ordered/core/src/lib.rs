@@ -85,6 +85,7 @@ impl Core {
             apart: Default::default(),
             delivered: 0,
             mine: Outgoing::new(),
+            own_from: 0,
             next_id: 0,
             marks: Default::default(),
             repair: Repair::default(),
@@ -205,6 +206,8 @@ impl Core {
         self.member(from).is_some()
             || match message {
                 Message::Join { .. } | Message::Propose { .. } => true,
+                // The answer is that it was put out.
+                Message::Ack(_) | Message::NeedState { .. } => true,
                 Message::State(_) => self.role != Role::Member || self.learns(),
                 Message::NewView(new_view) => new_view.view.sequencer == from,
                 Message::PutOut { .. } => !self.is_primary(),

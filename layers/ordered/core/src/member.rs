@@ -219,6 +219,8 @@ pub struct Core {
     /// All before this number were delivered.
     pub(crate) delivered: Number,
     pub(crate) mine: Outgoing,
+    /// Own messages before this number were delivered, and were so before the state was replaced.
+    pub(crate) own_from: Number,
     pub(crate) next_id: u64,
     pub(crate) marks: BTreeMap<MemberId, Mark>,
     pub(crate) repair: Repair,

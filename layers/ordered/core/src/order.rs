@@ -184,7 +184,8 @@ impl Core {
         }
         let (sender, level, payload) = (entry.sender, entry.level, entry.payload.clone());
         self.delivered += 1;
-        let own = self.is_me(sender).then(|| self.mine.delivered()).flatten();
+        let is_own = self.is_me(sender) && number >= self.own_from;
+        let own = is_own.then(|| self.mine.delivered()).flatten();
         Some(Delivery { number, sender, level, payload, own })
     }
 
