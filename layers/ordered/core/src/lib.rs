@@ -1,4 +1,33 @@
-//! The protocol of ordered multicast, without network, clock and threads.
+//! **The protocol of ordered multicast**, without network, clock and threads: bytes and times come in, messages and deliveries come out.
+//! `am-ordered` runs it on nodes.
+//!
+//! ```text
+//!   lib.rs        what arrives, and what time brings, to the files below
+//!     │
+//!   lead.rs       the sequencer: beats, lease, credits that return, joins, members that are put out
+//!     │
+//!   change.rs     candidates, promises, the next view's log, divergence      ballot.rs: the rules, pure
+//!     │
+//!   order.rs      submit ─▶ stamp ─▶ hold ─▶ deliver; repair of gaps         log.rs, sequencer.rs, outgoing.rs, apart.rs
+//!     │
+//!   member.rs     the state of a member, its outputs
+//! ```
+//!
+//! Read first: the head of `ballot.rs`, then [`Core`], then `order.rs` from top to bottom. [`Message`] lists what members say to each other.
+//!
+//! ```
+//! use std::time::Duration;
+//! use am_ordered_core::{Core, Level, Member, MemberId, Output, Settings};
+//!
+//! let (me, now) = (Member { id: MemberId(1), name: "alpha".into() }, Duration::ZERO);
+//! let mut alone = Core::found(me, Settings::default(), now);
+//! let id = alone.send(now, Level::Safe, "hello".into()).expect("there is room");
+//! let delivered = std::iter::from_fn(|| alone.poll()).find_map(|output| match output {
+//!     Output::Deliver(delivery) => Some(delivery),
+//!     _ => None,
+//! });
+//! assert_eq!(delivered.expect("a majority of one holds it").own, Some(id));
+//! ```
 #![forbid(unsafe_code)]
 
 mod apart;
