@@ -1,7 +1,7 @@
 //! The change of views: candidates, promises, the next view's log.
 
 use crate::ballot::{Accepted, Changes};
-use crate::lead::Lead;
+use crate::leader::Lead;
 use crate::log::Log;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::message::{Message, NewView, Promise, PutOut, State};

@@ -10,14 +10,14 @@
 //!     │
 //!   order.rs      submit ─▶ stamp ─▶ hold ─▶ deliver; repair of gaps         log.rs, sequencer.rs, outgoing.rs, apart.rs
 //!     │
-//!   member.rs     the state of a member, its outputs
+//!   member.rs     the state of a member, its outputs                         leader.rs, settings.rs, view.rs
 //! ```
 //!
 //! Read first: the head of `ballot.rs`, then [`Core`], then `order.rs` from top to bottom. [`Message`] lists what members say to each other.
 //!
 //! ```
 //! use std::time::Duration;
-//! use am_ordered_core::{Core, Level, Member, MemberId, Output, Settings};
+//! use am_ordered_core::{Core, Level, Member, MemberId, Output};
 //!
 //! let (me, now) = (Member { id: MemberId(1), name: "alpha".into() }, Duration::ZERO);
 //! let mut alone = Core::found(me, Settings::default(), now);
@@ -34,6 +34,7 @@ mod apart;
 mod ballot;
 mod change;
 mod lead;
+mod leader;
 mod log;
 mod member;
 mod message;
@@ -41,16 +42,18 @@ pub mod mutants;
 mod order;
 mod outgoing;
 mod sequencer;
+mod settings;
 mod view;
 
 pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
 pub use log::{Content, Entry, Level};
-pub use member::{Core, Counters, Delivery, Ended, Output, Settings};
+pub use member::{Core, Counters, Delivery, Ended, Output};
 use member::{Repair, Role};
 pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
 use outgoing::Outgoing;
+pub use settings::Settings;
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.
@@ -88,7 +91,7 @@ impl Core {
         let tie_break = settings.tie_break.clone();
         let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
-        core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now, now));
+        core.lead = Some(leader::Lead::new(&view, 0, 0, &core.settings, now, now));
         core.mine.begin(view.epoch, 0);
         core.out.push_back(Output::View(view));
         core.role = Role::Member;
@@ -407,7 +410,7 @@ impl Core {
 
     /// A process that this one has heard of as a member, or as one that becomes a member.
     pub fn member(&self, id: MemberId) -> Option<&Member> {
-        let learners = self.lead.iter().flat_map(lead::Lead::learning);
+        let learners = self.lead.iter().flat_map(leader::Lead::learning);
         self.views().flat_map(|view| &view.members).chain(learners).find(|member| member.id == id)
     }
 
@@ -429,6 +432,6 @@ impl Core {
 
     /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does.
     pub fn has_whole_credits(&self) -> bool {
-        self.lead.as_ref().is_none_or(lead::Lead::is_whole)
+        self.lead.as_ref().is_none_or(leader::Lead::is_whole)
     }
 }
