@@ -259,7 +259,12 @@ impl<R: Replica> Group<R> {
             done += 1;
             self.carry_out_one(output);
         }
-        done + self.links.flush(&self.endpoint)
+        let sent = self.links.flush(&self.endpoint);
+        if sent > 0 {
+            // Now, and not with the next turn: others wait for it.
+            self.endpoint.flush();
+        }
+        done + sent
     }
 
     fn carry_out_one(&mut self, output: Output) {

@@ -244,6 +244,7 @@ impl Core {
                 self.post(id, Message::PutOut { epoch: view.epoch, why });
             }
         }
+        self.acks_at_once = self.is_among_first();
         self.out.push_back(Output::View(view));
         self.repair.known_end = base;
     }

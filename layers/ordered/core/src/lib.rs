@@ -123,6 +123,7 @@ impl Core {
             repair: Repair::default(),
             ack_at: None,
             acked: 0,
+            acks_at_once: true,
             safe_to: 0,
             last_beat: 0,
             heard_at: now,

@@ -184,6 +184,8 @@ pub struct Core {
     /// An [`Ack`] for all is due then.
     pub(crate) ack_at: Option<Time>,
     pub(crate) acked: Number,
+    /// This member is among the first to acknowledge safe messages.
+    pub(crate) acks_at_once: bool,
     /// The sequencer says that all before this number are safe.
     pub(crate) safe_to: Number,
     pub(crate) last_beat: u32,

@@ -118,7 +118,7 @@ impl Core {
             self.mine.numbered(entry.seq, self.now, self.settings.resend);
         }
         if self.log.insert(Rc::new(entry), most) && level == Level::Safe {
-            let lazy = if self.is_among_first() { Time::ZERO } else { LAZY };
+            let lazy = if self.acks_at_once { Time::ZERO } else { LAZY };
             let at = self.now + lazy;
             self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at)));
         }
@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// Whether this member acknowledges safe messages at once: so many do that one may be missing, no more.
-    fn is_among_first(&self) -> bool {
+    pub(crate) fn is_among_first(&self) -> bool {
         let view = self.ballot.view();
         let first = (1..view.members.len())
             .find(|count| view.meets_each_majority(|id| view.rank(id).is_some_and(|rank| rank < *count)));
