@@ -1,5 +1,5 @@
 //! A log of chat lines, which all members have in one order. `chat alpha shm:lab` founds the group, `chat beta shm:lab alpha` joins it
-//! by alpha and gets what was said before. `docs/ordered.md` shows more.
+//! by alpha and gets what was said before.
 
 use am_api::Node;
 use am_ordered::{Delivered, Event, Group, Level, Replica, Settings};

@@ -37,8 +37,8 @@ pub struct Group<R> {
 struct Inside {
     me: MemberId,
     core: Core,
-    /// The nodes of processes that the core does not know as members.
-    strangers: BTreeMap<MemberId, String>,
+    /// The nodes of processes that the core may not know as members: those that were, and strangers.
+    nodes: BTreeMap<MemberId, String>,
     malformed: u64,
 }
 
@@ -73,8 +73,8 @@ pub struct Counters {
     pub dropped: u64,
 }
 
-/// The most processes whose nodes are remembered though they are no members.
-const STRANGERS: usize = 256;
+/// The most processes whose nodes are remembered.
+const MOST_NODES: usize = 1024;
 
 impl<R: Replica> Group<R> {
     /// Found a group: this process is its only member. The group's name is that of an endpoint of each member's node.
@@ -117,15 +117,15 @@ impl<R: Replica> Group<R> {
                 return;
             };
             if inside.core.member(from).is_none()
-                && inside.strangers.len() < STRANGERS
+                && inside.nodes.len() < MOST_NODES
                 && let Some(peer) = message.endpoint().peer(message.from())
             {
-                inside.strangers.insert(from, peer.node.as_str().into());
+                inside.nodes.insert(from, peer.node.as_str().into());
             }
             inside.core.on_message(message.endpoint().turn_time(), from, content);
         });
         let core = core(endpoint.time());
-        let inside = Inside { me: core.me(), core, strangers: BTreeMap::new(), malformed: 0 };
+        let inside = Inside { me: core.me(), core, nodes: BTreeMap::new(), malformed: 0 };
         let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
         Ok(Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None })
     }
@@ -299,7 +299,14 @@ impl<R: Replica> Group<R> {
             }
             Output::RestoreState { state, .. } => self.replica.restore(&state),
             Output::Diverged(from) => self.replica.event(&Event::Diverged { from }),
-            Output::View(view) => self.replica.event(&Event::View(view)),
+            Output::View(view) => {
+                let nodes = &mut self.inside.nodes;
+                if nodes.len() >= MOST_NODES {
+                    nodes.clear();
+                }
+                nodes.extend(view.members.iter().map(|member| (member.id, member.name.clone())));
+                self.replica.event(&Event::View(view));
+            }
             Output::Primary(true) => self.replica.event(&Event::Primary),
             Output::Primary(false) => self.replica.event(&Event::NotPrimary),
             Output::Returned { id, may_be_delivered } => {
@@ -314,8 +321,8 @@ impl<R: Replica> Group<R> {
 
     /// Queue a message for a process, if it is known where it runs.
     fn post(&mut self, to: MemberId, message: Message) {
-        let Inside { me, core, strangers, .. } = &self.inside;
-        let name = core.member(to).map(|member| &member.name).or_else(|| strangers.get(&to));
+        let Inside { me, core, nodes, .. } = &self.inside;
+        let name = core.member(to).map(|member| &member.name).or_else(|| nodes.get(&to));
         if let Some(name) = name {
             self.links.push(name, Packet::new(*me, to, message));
         }

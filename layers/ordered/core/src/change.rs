@@ -29,7 +29,7 @@ impl Core {
 
     /// When this member becomes a candidate, if it hears nothing until then.
     pub(crate) fn candidate_at(&self) -> Option<Time> {
-        if self.role != Role::Member || self.candidacy.is_some() || !self.ballot.voters().contains(&self.me.id) {
+        if self.role != Role::Member || self.candidacy.is_some() || !self.views().any(|view| view.has(self.me.id)) {
             return None;
         }
         if self.lead.is_some() && self.ballot.is_open() {

@@ -250,7 +250,10 @@ impl Core {
 
     /// A member wants to leave.
     pub(crate) fn on_leave(&mut self, from: MemberId) {
-        if let Some(lead) = &mut self.lead {
+        if self.ballot.is_open() && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), PutOut::Left);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if let Some(lead) = &mut self.lead {
             lead.leaving.insert(from);
         }
     }

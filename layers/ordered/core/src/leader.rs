@@ -19,6 +19,7 @@ pub(crate) struct Lead {
     pub(crate) own: MemberId,
     pub(crate) beat: u32,
     pub(crate) beat_at: Time,
+    pub(crate) began_at: Time,
     pub(crate) sent_at: [Time; BEATS],
     /// For each member, when the last beat was sent that it has answered.
     pub(crate) answered: BTreeMap<MemberId, Time>,
@@ -67,6 +68,7 @@ impl Lead {
             own: view.sequencer,
             beat: 0,
             beat_at: now,
+            began_at: now,
             sent_at: [now; BEATS],
             answered: view.ids().map(|id| (id, since)).collect(),
             lease_until: since + settings.silence,
@@ -94,6 +96,11 @@ impl Lead {
     /// When the next beat is due.
     pub(crate) fn next_time(&self) -> Time {
         self.beat_at
+    }
+
+    /// Whether it has led since a time, and nobody has asked it to leave.
+    pub(crate) fn may_resign(&self, since: Time) -> bool {
+        self.began_at <= since && self.leaving.is_empty()
     }
 
     /// Whether a member has asked to leave.

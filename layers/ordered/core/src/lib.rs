@@ -133,6 +133,7 @@ impl Core {
             counters: Counters::default(),
             leave_at: None,
             was_primary: true,
+            primary_at: now,
             lead: None,
             me,
         }
@@ -168,12 +169,14 @@ impl Core {
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
             self.end(Ended::PutOut(PutOut::Left));
-        } else if self.is_me(sequencer) {
-            self.multicast(Message::Resign { epoch });
-            self.lead = None;
-            self.has_resigned = true;
-            self.heard_at = self.now + self.settings.silence;
-        } else {
+        } else if let Some(lead) = &self.lead {
+            // Others that leave at the same time have said so by then, and go first.
+            if lead.may_resign(self.now.saturating_sub(ASK_AGAIN * 2)) && self.candidacy.is_none() {
+                self.multicast(Message::Resign { epoch });
+                (self.lead, self.has_resigned) = (None, true);
+                self.heard_at = self.now + self.settings.silence;
+            }
+        } else if !self.is_me(sequencer) {
             self.post(sequencer, Message::Leave);
         }
     }
@@ -240,7 +243,7 @@ impl Core {
             || match message {
                 Message::Join { .. } | Message::Propose { .. } => true,
                 // The answer is that it was put out.
-                Message::Ack(_) | Message::NeedState { .. } => true,
+                Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
                 Message::State(_) => self.role != Role::Member || self.learns(),
                 Message::NewView(new_view) => new_view.view.sequencer == from,
                 Message::PutOut { .. } => !self.is_primary(),
@@ -361,7 +364,12 @@ impl Core {
 
     fn tell_whether_primary(&mut self) {
         let is_primary = self.is_primary();
-        if is_primary != self.was_primary {
+        if is_primary {
+            self.primary_at = self.now;
+        }
+        // A change of the view takes less.
+        let is_lost = self.role == Role::Member && self.primary_at + self.settings.silence * 2 <= self.now;
+        if is_primary && !self.was_primary || is_lost && self.was_primary {
             self.was_primary = is_primary;
             self.out.push_back(Output::Primary(is_primary));
         }

@@ -199,7 +199,9 @@ pub struct Core {
     pub(crate) counters: Counters,
     /// When to ask again to leave.
     pub(crate) leave_at: Option<Time>,
+    /// What was reported last, and when this member was in a majority last.
     pub(crate) was_primary: bool,
+    pub(crate) primary_at: Time,
     pub(crate) lead: Option<Lead>,
 }
 

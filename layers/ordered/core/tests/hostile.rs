@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Content, Core, Entry, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, PutOut,
+    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, PutOut,
     Settings, Stamped, State, Time, View,
 };
 use bytes::Bytes;
@@ -113,6 +113,7 @@ struct Group {
     now: Time,
     members: Vec<Core>,
     delivered: Vec<Vec<u64>>,
+    ended: Vec<Option<Ended>>,
 }
 
 impl Group {
@@ -121,7 +122,7 @@ impl Group {
         let now = Duration::from_secs(1);
         let joins = |id| Core::join(me(id), Settings::default(), now);
         let members = vec![Core::found(me(0), Settings::default(), now), joins(1), joins(2)];
-        let mut group = Group { now, members, delivered: vec![vec![]; 3] };
+        let mut group = Group { now, members, delivered: vec![vec![]; 3], ended: vec![None; 3] };
         while group.members.iter().any(|member| member.view().members.len() < 3) {
             group.turn();
         }
@@ -154,6 +155,7 @@ impl Group {
             }
             Output::TakeState { joiner } => self.members[index].state_taken(joiner, Bytes::new()),
             Output::Deliver(delivery) => self.delivered[index].push(delivery.number),
+            Output::Ended(why) => self.ended[index] = Some(why),
             _ => (),
         }
     }
@@ -177,7 +179,7 @@ fn what_strangers_send_changes_nothing() {
     (0..100).for_each(|_| group.turn());
     assert!(group.members.iter().map(Core::view).eq(&before));
     assert!(group.delivered.iter().all(|delivered| delivered.iter().copied().eq(0..300)));
-    assert!(group.members.iter().all(|member| member.counters().strangers > 80_000));
+    assert!(group.members.iter().all(|member| member.counters().strangers > 60_000));
 }
 
 #[test]
@@ -193,4 +195,15 @@ fn nothing_that_a_member_sends_makes_another_panic() {
             }
         }
     }
+}
+
+#[test]
+fn all_may_leave_at_once() {
+    let mut group = Group::new();
+    let now = group.now;
+    group.members.iter_mut().for_each(|member| member.leave(now));
+    for _ in 0..2000 {
+        group.turn();
+    }
+    assert_eq!(group.ended, [Some(Ended::PutOut(PutOut::Left)); 3]);
 }
