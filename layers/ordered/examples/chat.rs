@@ -25,10 +25,7 @@ impl Replica for Chat {
     }
 
     fn event(&mut self, event: &Event) {
-        match event {
-            Event::View(view) => println!("* members: {}", view.names().collect::<Vec<_>>().join(", ")),
-            other => println!("* {other:?}"),
-        }
+        println!("* {event}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::ballot::{Accepted, Changes};
 use crate::leader::Lead;
 use crate::log::Log;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
-use crate::message::{Message, NewView, Promise, PutOut, State};
+use crate::message::{Ended, Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, MemberId, Number, Time};
 
@@ -93,7 +93,7 @@ impl Core {
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
         if (is_heard || leads) && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
+            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
             self.post(from, Message::PutOut { epoch, why });
         } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });
@@ -165,7 +165,7 @@ impl Core {
     pub(crate) fn on_need_state(&mut self, from: MemberId, epoch: Epoch) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
         if self.ballot.is_open() && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
+            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
             self.post(from, Message::PutOut { epoch, why });
         } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
             self.out.push_back(Output::TakeState { joiner: from });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::ballot::Changes;
 use crate::leader::Learner;
 use crate::member::{Core, Mark, Output, Role};
-use crate::message::{Ack, Message, PutOut, State};
+use crate::message::{Ack, Ended, Message, State};
 use crate::view::{Epoch, Member, MemberId, Number, Time};
 
 /// A learner is ready if it lacks at most this many messages.
@@ -35,7 +35,7 @@ impl Core {
             (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
         }
         if !is_known {
-            let (epoch, why) = (view.epoch, PutOut::NotInView);
+            let (epoch, why) = (view.epoch, Ended::NotInView);
             return self.post(from, Message::PutOut { epoch, why });
         } else if ack.epoch < view.epoch {
             if let Some(new_view) = self.ballot.fixed() {
@@ -251,7 +251,7 @@ impl Core {
     /// A member wants to leave.
     pub(crate) fn on_leave(&mut self, from: MemberId) {
         if self.ballot.is_open() && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), PutOut::Left);
+            let (epoch, why) = (self.ballot.epoch(), Ended::Left);
             self.post(from, Message::PutOut { epoch, why });
         } else if let Some(lead) = &mut self.lead {
             lead.leaving.insert(from);

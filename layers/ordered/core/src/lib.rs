@@ -49,9 +49,9 @@ pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
 pub use log::{Content, Entry, Level};
-pub use member::{Core, Counters, Delivery, Ended, Output};
+pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
-pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
+pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
 use outgoing::Outgoing;
 pub use settings::Settings;
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
@@ -168,7 +168,7 @@ impl Core {
         self.leave_at = Some(self.now + ASK_AGAIN);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
-            self.end(Ended::PutOut(PutOut::Left));
+            self.end(Ended::Left);
         } else if let Some(lead) = &self.lead {
             // Others that leave at the same time have said so by then, and go first.
             if lead.may_resign(self.now.saturating_sub(ASK_AGAIN * 2)) && self.candidacy.is_none() {
@@ -200,7 +200,7 @@ impl Core {
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
-            Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(Ended::PutOut(why)),
+            Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(why),
             _ if matches!(self.role, Role::Joining { .. }) => (),
             Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
             Message::Data { id, payload } => self.on_data(from, id, payload),

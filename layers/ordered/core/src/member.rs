@@ -8,7 +8,7 @@ use crate::apart::Apart;
 use crate::ballot::Ballot;
 use crate::leader::Lead;
 use crate::log::{Level, Log};
-use crate::message::{Ack, Message, PutOut};
+use crate::message::{Ack, Ended, Message};
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::view::{Epoch, Member, MemberId, Number, Time, View};
@@ -72,13 +72,6 @@ pub struct Delivery {
     pub payload: Bytes,
     /// If this member has sent it, its id.
     pub own: Option<u64>,
-}
-
-/// Why a process is not a member any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It was put out, or has left.
-    PutOut(PutOut),
 }
 
 /// Messages that were not accepted.
@@ -195,7 +188,7 @@ pub struct Core {
     pub(crate) highest_epoch: Epoch,
     pub(crate) has_resigned: bool,
     /// Members that the next view of this candidate has not, and why.
-    pub(crate) put_out: Vec<(MemberId, PutOut)>,
+    pub(crate) put_out: Vec<(MemberId, Ended)>,
     pub(crate) counters: Counters,
     /// When to ask again to leave.
     pub(crate) leave_at: Option<Time>,
@@ -235,7 +228,7 @@ impl Core {
         if self.role == Role::Ended {
             return;
         }
-        let why = if self.leave_at.is_some() { Ended::PutOut(PutOut::Left) } else { why };
+        let why = if self.leave_at.is_some() { Ended::Left } else { why };
         (self.role, self.lead, self.candidacy, self.ack_at) = (Role::Ended, None, None, None);
         self.ballot.withdraw();
         for (id, may_be_delivered) in self.mine.take_all() {
@@ -245,13 +238,13 @@ impl Core {
     }
 
     /// Why the sequencer puts a member out.
-    pub(crate) fn reason(&self, id: MemberId) -> PutOut {
+    pub(crate) fn reason(&self, id: MemberId) -> Ended {
         let has_left = self.lead.as_ref().is_some_and(|lead| lead.lets_go(id));
         let is_silent = self.marks.get(&id).is_some_and(|mark| mark.heard_at + self.settings.patience <= self.now);
         match (has_left, is_silent) {
-            (true, _) => PutOut::Left,
-            (_, true) => PutOut::Silent,
-            _ => PutOut::TooSlow,
+            (true, _) => Ended::Left,
+            (_, true) => Ended::Silent,
+            _ => Ended::TooSlow,
         }
     }
 }

@@ -118,7 +118,7 @@ pub enum Message {
         /// The epoch.
         epoch: Epoch,
         /// The reason.
-        why: PutOut,
+        why: Ended,
     },
 }
 
@@ -218,9 +218,9 @@ pub struct State {
     pub state: Bytes,
 }
 
-/// Why a member was put out.
+/// Why a process is not a member any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PutOut {
+pub enum Ended {
     /// It had asked for it.
     Left,
     /// It did not answer for the group's patience.

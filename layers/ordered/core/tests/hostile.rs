@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, PutOut,
+    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise,
     Settings, Stamped, State, Time, View,
 };
 use bytes::Bytes;
@@ -104,7 +104,7 @@ fn message(rng: &mut SmallRng) -> Message {
             Message::State(State { epoch, view, history, number, state: bytes(rng) })
         }
         17 => Message::Leave,
-        _ => Message::PutOut { epoch, why: PutOut::Silent },
+        _ => Message::PutOut { epoch, why: Ended::Silent },
     }
 }
 
@@ -205,5 +205,5 @@ fn all_may_leave_at_once() {
     for _ in 0..2000 {
         group.turn();
     }
-    assert_eq!(group.ended, [Some(Ended::PutOut(PutOut::Left)); 3]);
+    assert_eq!(group.ended, [Some(Ended::Left); 3]);
 }

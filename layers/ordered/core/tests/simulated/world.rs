@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use am_ordered_core::{
-    Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time, View,
-};
+use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, Settings, Time, View};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -310,10 +308,10 @@ impl World {
             Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
             Output::Ended(why) => {
                 self.saw(match why {
-                    Ended::PutOut(PutOut::Left) => "left",
-                    Ended::PutOut(PutOut::Silent) => "put out: silent",
-                    Ended::PutOut(PutOut::TooSlow) => "put out: too slow",
-                    Ended::PutOut(PutOut::NotInView) => "put out: not in view",
+                    Ended::Left => "left",
+                    Ended::Silent => "put out: silent",
+                    Ended::TooSlow => "put out: too slow",
+                    Ended::NotInView => "put out: not in view",
                 });
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
