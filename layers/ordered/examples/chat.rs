@@ -1,5 +1,4 @@
-//! A log of chat lines, which all members have in one order. `chat alpha shm:lab` founds the group, `chat beta shm:lab alpha` joins it
-//! by alpha and gets what was said before.
+//! A log of chat lines in one order for all. `chat alpha shm:lab` founds the group; `chat beta shm:lab alpha` joins it by alpha.
 
 use am_api::Node;
 use am_ordered::{Delivered, Event, Group, Level, Replica, Settings};
@@ -46,6 +45,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(_) => _ = group.wait(Duration::from_millis(20)),
         }
     }
-    group.leave(Duration::from_secs(2))?;
-    Ok(())
+    group.leave(Duration::from_secs(2)).map(drop).map_err(Into::into)
 }
