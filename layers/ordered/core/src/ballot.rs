@@ -346,7 +346,7 @@ mod tests {
     fn a_view_that_may_be_current_needs_its_own_majority_too() {
         let (old, new) = (view(1, &[0, 1, 2]), view(3, &[1, 0, 2, 7, 8]));
         let late = promise(&[old.clone(), new.clone()], 5, &[]);
-        assert_eq!(fixed(promise(&[old.clone()], 9, &[]), &[(1, late.clone())], Changes::default()), None);
+        assert_eq!(fixed(promise(std::slice::from_ref(&old), 9, &[]), &[(1, late.clone())], Changes::default()), None);
         let others = [(1, late.clone()), (7, late)];
         assert!(fixed(promise(&[old], 9, &[]), &others, Changes::default()).is_some());
     }
