@@ -72,7 +72,7 @@ impl Steering {
     pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
-            Decision::Socket(_) | Decision::Bounce(_) => return true,
+            Decision::Socket(_) | Decision::Bounce(_) | Decision::Sequence(_) => return true,
             Decision::Control(_) => {
                 let passes = self.passes(frame);
                 if passes && let Some(source) = self.claimed_address(frame) {
@@ -170,7 +170,7 @@ impl Steering {
 }
 
 /// The reasons that steering counts. The protocol counts the others.
-const DROPS: [(Reason, &str); 7] = [
+const DROPS: [(Reason, &str); 10] = [
     (Reason::Short, "steer_drop_short"),
     (Reason::Source, "steer_drop_bad_source"),
     (Reason::Version, "steer_drop_unknown_version"),
@@ -178,6 +178,9 @@ const DROPS: [(Reason, &str); 7] = [
     (Reason::NoFlow, "steer_drop_unknown_flow"),
     (Reason::NodeFlow, "steer_drop_misused_flow_zero"),
     (Reason::Length, "steer_drop_bad_length"),
+    (Reason::Words, "steer_drop_bad_words"),
+    (Reason::Body, "steer_drop_bad_body"),
+    (Reason::NoGroup, "steer_drop_unknown_group"),
 ];
 
 #[cfg(test)]
