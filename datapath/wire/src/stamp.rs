@@ -27,6 +27,9 @@ pub const SENDERS: usize = 64;
 /// Messages of a sender whose numbers are remembered, for those that it sends again.
 pub const REMEMBERED: usize = 128;
 
+/// Bits that are remembered of a number: nobody sends a message again after so many others.
+pub const NUMBER_BITS: u32 = 37;
+
 /// Why a message is not stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -190,17 +193,16 @@ impl Credits {
 struct Remembered(u64);
 
 impl Remembered {
-    const NUMBER_BITS: u32 = 37;
     const STAMPED: u64 = 1 << 62;
     /// Not of this epoch.
     const SEALED: u64 = 2 << 62;
 
     const fn mark(seq: u32) -> u64 {
-        (seq as u64 / REMEMBERED as u64) << Self::NUMBER_BITS
+        (seq as u64 / REMEMBERED as u64) << NUMBER_BITS
     }
 
     const fn new(seq: u32, number: u64) -> Remembered {
-        Remembered(Self::STAMPED | Self::mark(seq) | (number & ((1 << Self::NUMBER_BITS) - 1)))
+        Remembered(Self::STAMPED | Self::mark(seq) | (number & ((1 << NUMBER_BITS) - 1)))
     }
 
     const fn sealed(seq: u32) -> Remembered {
@@ -209,7 +211,7 @@ impl Remembered {
 
     /// Whether this is about the message.
     const fn is_of(self, seq: u32) -> bool {
-        self.0 >> 62 != 0 && self.0 << 2 >> (2 + Self::NUMBER_BITS) == Self::mark(seq) >> Self::NUMBER_BITS
+        self.0 >> 62 != 0 && self.0 << 2 >> (2 + NUMBER_BITS) == Self::mark(seq) >> NUMBER_BITS
     }
 
     const fn is_sealed(self) -> bool {
@@ -218,7 +220,7 @@ impl Remembered {
 
     /// The whole number: it is below `next`, and not far.
     const fn number(self, next: u64) -> u64 {
-        next.wrapping_sub(next.wrapping_sub(self.0) & ((1 << Self::NUMBER_BITS) - 1))
+        next.wrapping_sub(next.wrapping_sub(self.0) & ((1 << NUMBER_BITS) - 1))
     }
 }
 

@@ -198,7 +198,7 @@ fn what_does_not_add_up_does_not_open() {
 #[test]
 fn threads_stamp_at_once() {
     const THREADS: usize = 3;
-    const ROUNDS: u32 = 40_000;
+    const ROUNDS: u32 = 300_000;
     const SENDING: u16 = 2;
     let senders: Vec<_> = (0..SENDING).map(|place| sender(place, 0, 0)).collect();
     let stamps = open(&Opening { capacity: 64, end: 100, ..opening(&senders) });
