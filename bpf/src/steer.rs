@@ -144,6 +144,11 @@ impl Steer {
         Ok(Some(place))
     }
 
+    /// Whether a group was joined.
+    pub fn has_joined(&self, group: u64) -> bool {
+        self.groups().joined.find(group).is_some()
+    }
+
     /// Drop and count the frames of this group from now on. Stamping ends too.
     pub fn leave_group(&self, group: u64) {
         let mut groups = self.groups();

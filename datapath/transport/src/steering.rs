@@ -7,7 +7,7 @@ use am_wire::gate::{Gate, GateError};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
-use crate::{Caps, Command, Notice, PeerAddressError};
+use crate::{Caps, Command, JoinedGroup, Notice, PeerAddressError};
 
 /// [`am_wire::steer::steer`] with its table, and counters of the frames that it does not admit. A transport is one socket, so a
 /// flow is open or it is not.
@@ -145,6 +145,14 @@ impl Steering {
                 self.table.added.insert(address);
             }
             (Command::RemoveAddress(address), _) => _ = self.table.added.remove(address),
+            (Command::JoinGroup { group, joined }, _) => {
+                let no_group = || PeerAddressError::too_many_groups(caps);
+                self.table.groups.join(group, SOCKET).ok_or_else(no_group)?;
+                let stamps = Err("only the XDP program of `xdp:` stamps".to_owned());
+                // A cell that was set before keeps its answer, which is the same.
+                _ = joined.set(JoinedGroup { stamps });
+            }
+            (Command::LeaveGroup(group), _) => _ = self.table.groups.leave(group),
             _ => return command.without_peers(caps),
         }
         Ok(())
