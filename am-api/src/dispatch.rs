@@ -319,6 +319,7 @@ impl<S> Handlers<S> {
         if endpoint.node.borrow().has_news() {
             handled = self.run_connection_events(endpoint, state);
             handled += self.run_member_events(endpoint, state);
+            handled += self.run_group_frames(endpoint, state);
             handled += self.run_returned(endpoint, state);
         }
         if endpoint.node.borrow().has_bulk() {

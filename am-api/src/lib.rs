@@ -210,6 +210,7 @@ mod group_place;
 mod health;
 pub mod log;
 mod members;
+mod multicast;
 mod names;
 mod node;
 mod node_settings;
@@ -233,7 +234,7 @@ pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, Retu
 pub use am_ring::{ForeignMemory, ForeignPart, Owner, is_forked_child, own};
 pub use am_transport::{PeerAddressError, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-pub use am_wire::{Address, Class, EtherType, Framing};
+pub use am_wire::{Address, Class, EtherType, Framing, HashKey, group as group_frames, stamp};
 pub use bulk::{
     Destination, LongHead, MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError,
     TransferId, TransferKind,
@@ -249,6 +250,7 @@ pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
+pub use multicast::{GroupMessage, Multicast, MulticastError, MulticastSendError, OwnedGroupMessage};
 pub use names::{CallId, Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

@@ -38,6 +38,7 @@ mod flow;
 mod flows;
 mod gaps;
 mod group;
+mod group_frames;
 mod handler_set;
 mod idle_flows;
 mod input;
