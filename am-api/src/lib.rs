@@ -207,6 +207,7 @@ mod events;
 mod forked;
 mod group;
 mod group_place;
+mod group_queues;
 mod health;
 pub mod log;
 mod members;
@@ -242,7 +243,8 @@ pub use bulk::{
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{
-    CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Sender, Transfer,
+    CallError, ConnectionEvent, Endpoint, GroupMessage, MemberEvent, Message, Outcome, Request, Returned, Sender,
+    Transfer,
 };
 pub use endpoint_set::EndpointSet;
 pub use errors::{NotOpen, NotReached, Problem, RequestError};
@@ -250,7 +252,7 @@ pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
-pub use multicast::{GroupMessage, Multicast, MulticastError, MulticastSendError, OwnedGroupMessage};
+pub use multicast::{Multicast, MulticastError, MulticastSendError, OwnedGroupMessage};
 pub use names::{CallId, Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

@@ -3,7 +3,6 @@
 //! A frame may be lost, duplicated or late, as on the network. The layer above repairs that. What this module adds to the network is the
 //! [stamp](Multicast::stamps): where the transport's XDP program can, it numbers the messages of a group without waking the process.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 
@@ -14,11 +13,10 @@ use am_wire::frame::LinkAddresses;
 use am_wire::group::{self, GROUP_PAYLOAD_AT, GroupHeader};
 use am_wire::stamp::Stamps;
 use am_wire::{Address, Buffer};
-use derive_where::derive_where;
 
-use crate::endpoint::{Handlers, Head};
+use crate::Endpoint;
+use crate::endpoint::{GroupMessage, Head, group_payload};
 use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
-use crate::{BUDGET, Endpoint};
 
 /// A group that this node has joined. Dropping it leaves the group.
 pub struct Multicast {
@@ -61,16 +59,6 @@ pub enum MulticastSendError {
 
 am_transport::debug_as_display!(MulticastSendError);
 
-/// What the handler of [`Endpoint::join_group`] gets. It derefs to the payload.
-#[derive_where(Clone, Copy)]
-pub struct GroupMessage<'a, S> {
-    /// The header.
-    pub header: GroupHeader,
-    frame: &'a Frame,
-    /// The endpoint: handlers send through it.
-    pub endpoint: &'a Endpoint<S>,
-}
-
 /// A group message kept beyond its handler, in the memory where it arrived. It derefs to the payload, and may go to another thread. It withholds
 /// a frame from the node's pool, and no credit.
 pub struct OwnedGroupMessage {
@@ -78,24 +66,6 @@ pub struct OwnedGroupMessage {
     pub header: GroupHeader,
     frame: Frame,
 }
-
-/// The groups of a node, and the frames of each that wait for their endpoint to be polled.
-#[derive(Debug, Default)]
-pub(crate) struct GroupQueues {
-    queues: Vec<GroupQueue>,
-    /// Frames for which a queue had no room, or which arrived after the group was left.
-    pub(crate) dropped: u64,
-}
-
-#[derive(Debug)]
-struct GroupQueue {
-    group: u64,
-    endpoint: EndpointId,
-    frames: VecDeque<(GroupHeader, Frame)>,
-}
-
-/// The most frames that wait in a queue.
-const MAX_QUEUED: usize = 256;
 
 impl<S> Endpoint<S> {
     /// Join a group: from now on `run` gets its frames when this endpoint is polled. An endpoint has one such handler, for all its groups.
@@ -177,7 +147,7 @@ impl Multicast {
 impl Drop for Multicast {
     fn drop(&mut self) {
         if let Some(mut node) = borrow_to_drop(&self.node) {
-            node.groups.queues.retain(|queue| queue.group != self.group);
+            node.groups.remove(self.group);
             // Leaving cannot fail.
             _ = node.transport.control(Command::LeaveGroup(self.group));
         }
@@ -195,14 +165,14 @@ impl NodeState {
         if group == 0 {
             return Err(MulticastError::Zero);
         }
-        if self.groups.queues.iter().any(|queue| queue.group == group) {
+        if self.groups.contains(group) {
             return Err(MulticastError::Taken(group));
         }
         let joined = std::cell::OnceCell::new();
         self.transport.control(Command::JoinGroup { group, joined: &joined })?;
         let unknown = || JoinedGroup { stamps: Err("the transport does not say whether it stamps".to_owned()) };
         self.core().use_group_frames();
-        self.groups.queues.push(GroupQueue { group, endpoint, frames: VecDeque::with_capacity(MAX_QUEUED) });
+        self.groups.add(group, endpoint);
         Ok(joined.into_inner().unwrap_or_else(unknown))
     }
 
@@ -219,84 +189,16 @@ impl NodeState {
     }
 
     /// The next frame of a group that this endpoint has joined.
-    fn next_group_frame(&mut self, endpoint: EndpointId) -> Option<(GroupHeader, Frame)> {
+    pub(crate) fn next_group_frame(&mut self, endpoint: EndpointId) -> Option<(GroupHeader, Frame)> {
         self.sort_group_frames();
-        self.groups
-            .queues
-            .iter_mut()
-            .filter(|queue| queue.endpoint == endpoint)
-            .find_map(|queue| queue.frames.pop_front())
-    }
-}
-
-impl GroupQueues {
-    fn put(&mut self, frame: Frame) {
-        let header = GroupHeader::parse(frame.bytes()).ok().map(|(header, _)| header);
-        let queue = header.and_then(|header| self.queues.iter_mut().find(|queue| queue.group == header.group));
-        match header.zip(queue) {
-            Some((header, queue)) if queue.frames.len() < MAX_QUEUED => queue.frames.push_back((header, frame)),
-            _ => self.dropped += 1,
-        }
-    }
-
-    /// Whether no frame waits.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queues.iter().all(|queue| queue.frames.is_empty())
-    }
-
-    /// Whether a frame waits for this endpoint.
-    pub(crate) fn has(&self, endpoint: EndpointId) -> bool {
-        self.queues.iter().any(|queue| queue.endpoint == endpoint && !queue.frames.is_empty())
-    }
-}
-
-impl<S> Handlers<S> {
-    #[cold]
-    pub(crate) fn run_group_frames(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let next = || endpoint.node.borrow_mut().next_group_frame(endpoint.id);
-        let mut handled = 0;
-        while handled < BUDGET
-            && let Some((header, frame)) = next()
-        {
-            if let Some(run) = &mut self.group {
-                run(state, GroupMessage { header, frame: &frame, endpoint });
-            }
-            handled += 1;
-        }
-        handled
+        self.groups.pop(endpoint)
     }
 }
 
 impl<S> GroupMessage<'_, S> {
-    /// The address that the frame came from: the sender's, or of a stamped frame the sequencer's.
-    pub fn from(&self) -> Address {
-        match *self.frame.bytes() {
-            [_, _, _, _, _, _, a, b, c, d, e, f, ..] => Address([a, b, c, d, e, f]),
-            _ => Address::default(),
-        }
-    }
-
     /// Keep the message when the handler returns, without copying it.
     pub fn keep(&self) -> OwnedGroupMessage {
         OwnedGroupMessage { header: self.header, frame: self.frame.share() }
-    }
-}
-
-impl<S> Deref for GroupMessage<'_, S> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        payload(self.frame)
-    }
-}
-
-impl<S> fmt::Debug for GroupMessage<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupMessage")
-            .field("header", &self.header)
-            .field("payload", &Head(self))
-            .finish_non_exhaustive()
     }
 }
 
@@ -304,7 +206,7 @@ impl Deref for OwnedGroupMessage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        payload(&self.frame)
+        group_payload(&self.frame)
     }
 }
 
@@ -315,8 +217,4 @@ impl fmt::Debug for OwnedGroupMessage {
             .field("payload", &Head(self))
             .finish_non_exhaustive()
     }
-}
-
-fn payload(frame: &Frame) -> &[u8] {
-    frame.bytes().get(GROUP_PAYLOAD_AT..).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use crate::header::{HEAD_WORDS, Header, Kind, WORD_BYTES};
 use crate::length::{NARROW, SHORT_FRAME_CODE, WIDE};
 use crate::payload::{SPLIT_VERSION, emit_plain, emit_split, parse_plain, parse_split};
 use crate::trailer::{self, Piggyback};
-use crate::{Address, EtherType, Flow, Framing, Reason, bare, group, payload};
+use crate::{Address, EtherType, Flow, Framing, Reason, bare, group_header, payload};
 
 pub use crate::length::{ETHERNET_HEADER, MIN_FRAME};
 pub use crate::trailer::has_room_for_piggyback;
@@ -283,7 +283,7 @@ pub(crate) fn parse_any<'a>(
         return Err(Reason::Words);
     }
     if header.kind == Kind::Group {
-        group::check(header.words, frame)?;
+        group_header::check(header.words, frame)?;
     }
     let (words, payload) = frame[framing.body_at()..][..body].split_at(words);
     Ok(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })

@@ -54,6 +54,7 @@ pub mod frame;
 mod framing;
 pub mod gate;
 pub mod group;
+mod group_header;
 mod header;
 mod length;
 pub mod long;

@@ -2,11 +2,11 @@
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
 use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual};
-use crate::group::{self, GroupFrame, GroupHeader, JoinedGroups};
+use crate::group::{GroupFrame, GroupHeader, JoinedGroups};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
 use crate::payload::{SPLIT_VERSION, split_flow};
-use crate::{Address, AddressSet, EtherType, Reason, bare, payload};
+use crate::{Address, AddressSet, EtherType, Reason, bare, group_header, payload};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -215,7 +215,7 @@ fn to_group(frame: &[u8], found: &Found, table: &SteeringTable) -> Result<Decisi
     if !found.fits {
         return Err(Reason::Length);
     }
-    group::check(payload::words(frame[ETHERNET_HEADER + 1]), frame)?;
+    group_header::check(payload::words(frame[ETHERNET_HEADER + 1]), frame)?;
     let (header, _) = GroupHeader::parse(frame)?;
     let (place, socket) = table.groups.find(header.group).ok_or(Reason::NoGroup)?;
     Ok(if header.what == GroupFrame::ToStamp { Decision::Sequence(place as u8) } else { Decision::Socket(socket) })
