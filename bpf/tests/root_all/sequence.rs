@@ -30,7 +30,7 @@ struct Twins {
 }
 
 fn address(sender: u16) -> Address {
-    Address::from_u64(2 << 40 | u64::from(sender) + 1)
+    Address::from_u64((2 << 40) + u64::from(sender) + 1)
 }
 
 impl Twins {

@@ -93,7 +93,8 @@ fn group_frames_go_where_their_group_is() {
 #[test]
 fn malformed_group_frames_are_dropped() {
     let good = emit(OWN, &GroupHeader::to_stamp(GROUP, 1, 2, 3), b"some payload");
-    let cases: [(Reason, fn(&mut Vec<u8>)); 6] = [
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(Reason, Change); 6] = [
         (Reason::NodeFlow, |bytes| bytes[17] = 9),
         (Reason::Length, |bytes| bytes.truncate(80)),
         (Reason::Words, |bytes| bytes[15] |= 1 << 3),
@@ -104,7 +105,6 @@ fn malformed_group_frames_are_dropped() {
             bytes.truncate(GROUP_PAYLOAD_AT - 1);
             bytes[15] = bytes[15] & !7 | 4;
             bytes[19] = 73;
-            bytes[19] += 0;
         }),
     ];
     for (reason, change) in cases {

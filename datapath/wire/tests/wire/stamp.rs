@@ -14,7 +14,7 @@ const GROUP: u64 = 77;
 const EPOCH: u32 = 5;
 
 fn address(sender: u16) -> Address {
-    Address::from_u64(2 << 40 | u64::from(sender) + 1)
+    Address::from_u64((2 << 40) + u64::from(sender) + 1)
 }
 
 fn sender(place: u16, next: u32, limit: u32) -> Option<SenderState> {
