@@ -118,6 +118,8 @@ struct Member<'a> {
     /// It has all numbers before this one.
     contiguous: &'a AtomicU64,
     echoes: bool,
+    /// How long the oldest message without a number waited.
+    latencies: Vec<Duration>,
 }
 
 impl Member<'_> {
@@ -127,6 +129,7 @@ impl Member<'_> {
         assert!(header.is_authentic(KEY) && header.content == group::content(KEY, payload));
         let mine = header.sender == self.place;
         if mine && header.seq >= self.numbered {
+            self.latencies.push(self.progress.elapsed());
             (self.numbered, self.progress) = (header.seq + 1, Instant::now());
         }
         if mine {
@@ -198,6 +201,7 @@ struct Run {
     received_by_sequencer: u64,
     stamped_by_program: u64,
     seconds: f64,
+    median: Duration,
 }
 
 struct Load {
@@ -219,7 +223,7 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
     let contiguous: Vec<AtomicU64> = (1..HOSTS).map(|_| AtomicU64::new(0)).collect();
     let total = u64::from(load.messages) * load.senders as u64;
     let is_done = || contiguous.iter().all(|count| count.load(Ordering::Acquire) == total);
-    let mut orders = Vec::new();
+    let (mut orders, mut latencies) = (Vec::new(), Vec::new());
     let (mut received, mut began) = (0, Instant::now());
     thread::scope(|scope| {
         let members: Vec<_> = (1..HOSTS)
@@ -238,6 +242,7 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
                         order: Vec::new(),
                         contiguous,
                         echoes: host == HOSTS - 1 && sequencer == Sequencer::ProgramWithEcho,
+                        latencies: Vec::new(),
                     };
                     let payload = vec![host as u8; load.payload];
                     let messages = if host <= load.senders { load.messages } else { 0 };
@@ -249,7 +254,7 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
                             _ => (),
                         }
                     }
-                    member.order.into_iter().flatten().collect()
+                    (member.order.into_iter().flatten().collect(), member.latencies)
                 })
             })
             .collect();
@@ -270,13 +275,19 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
             }
         }
         drop(ends);
-        orders = members.into_iter().map(|member| member.join().unwrap()).collect();
+        for member in members {
+            let (order, its): (Vec<_>, Vec<Duration>) = member.join().unwrap();
+            orders.push(order);
+            latencies.extend(its);
+        }
     });
     let seconds = began.elapsed().as_secs_f64();
     assert_eq!((stamps.credits().sum(), stamps.next()), (CREDITS.into(), total));
     received += home.receive(64, &mut drop) as u64;
     let stamped_by_program = if sequencer == Sequencer::Process { 0 } else { counter(&home, "xdp_stamped") };
-    Run { orders, received_by_sequencer: received, stamped_by_program, seconds }
+    latencies.sort_unstable();
+    let median = latencies[latencies.len() / 2];
+    Run { orders, received_by_sequencer: received, stamped_by_program, seconds, median }
 }
 
 /// The process of the sequencer stamps what has arrived.
@@ -346,10 +357,12 @@ fn cost() {
     for round in 0..3 {
         for sequencer in [Sequencer::Program, Sequencer::Process, Sequencer::ProgramWithEcho] {
             let one = Load { messages, senders: 1, window: 1, payload: 64, lost_per_million: 0 };
-            let latency = run(&segment, sequencer, &one).seconds / f64::from(messages) * 1e6;
+            let latency = run(&segment, sequencer, &one).median;
             let all = Load { messages: 3 * messages, senders: 3, window: 16, payload: 64, lost_per_million: 0 };
             let rate = 9.0 * f64::from(messages) / run(&segment, sequencer, &all).seconds;
-            println!("round {round} {sequencer:?}: one message {latency:.1} us, three senders {rate:.0} messages/s");
+            println!(
+                "round {round} {sequencer:?}: one message {latency:.1?} (median), three senders {rate:.0} messages/s"
+            );
         }
     }
 }
