@@ -39,6 +39,11 @@ impl GroupQueues {
         self.queues.retain(|queue| queue.group != group);
     }
 
+    /// The endpoint is gone. Frames of its groups are dropped from now on.
+    pub(crate) fn remove_of(&mut self, endpoint: EndpointId) {
+        self.queues.retain(|queue| queue.endpoint != endpoint);
+    }
+
     /// The next frame for this endpoint.
     pub(crate) fn pop(&mut self, endpoint: EndpointId) -> Option<(GroupHeader, Frame)> {
         self.queues.iter_mut().filter(|queue| queue.endpoint == endpoint).find_map(|queue| queue.frames.pop_front())

@@ -140,7 +140,10 @@ impl Steer {
         let mut groups = self.groups();
         let Some(place) = groups.joined.join(group, socket) else { return Ok(None) };
         let entry = u32::from(self.table.entry(socket)) | (place as u32) << 16;
-        groups.map.insert(group.to_be(), entry, 0).map_err(|error| root_cause(&error))?;
+        if let Err(error) = groups.map.insert(group.to_be(), entry, 0) {
+            groups.joined.leave(group);
+            return Err(root_cause(&error));
+        }
         Ok(Some(place))
     }
 

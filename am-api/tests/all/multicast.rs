@@ -133,6 +133,28 @@ fn frames_that_nobody_takes_are_dropped_and_counted() {
     assert!(two.received.len() >= 256);
 }
 
+/// They would keep a node awake.
+#[test]
+fn frames_for_an_endpoint_that_is_gone_do_not_wait() {
+    let [mut one, two] = members("sim:76");
+    let Member { node, endpoint, multicast: _multicast, .. } = two;
+    let mut other = node.endpoint::<()>("other").unwrap();
+    one.multicast.send(&datagram(1), b"x").unwrap();
+    for _ in 0..1_000 {
+        one.endpoint.poll(&mut one.received);
+        other.wait_events(Duration::ZERO);
+    }
+    assert!(node.has_work());
+    drop(endpoint);
+    one.multicast.send(&datagram(2), b"x").unwrap();
+    for _ in 0..1_000 {
+        one.endpoint.poll(&mut one.received);
+        other.poll(&mut ());
+    }
+    assert!(!node.has_work(), "{}", node.counters());
+    assert_eq!(node.counters().get("group_frames"), 2);
+}
+
 #[test]
 fn what_cannot_be_joined_or_sent() {
     let [mut one, mut two] = members("sim:75");
