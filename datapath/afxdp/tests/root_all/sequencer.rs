@@ -212,6 +212,41 @@ struct Load {
     lost_per_million: u32,
 }
 
+/// A member's thread. Returns the order that it saw, and how long its messages waited.
+fn take_part(
+    segment: &Segment,
+    host: usize,
+    sequencer: Sequencer,
+    load: &Load,
+    (start, is_over, contiguous): (&Barrier, &AtomicBool, &AtomicU64),
+) -> (Vec<(u16, u32)>, Vec<Duration>) {
+    let (xdp, _) = segment.join(host, &XdpOptions::new("am0"));
+    let mut member = Member {
+        xdp,
+        place: host as u16 - 1,
+        sequencer: segment.address(0),
+        numbered: 0,
+        sent: 0,
+        limit: SHARE,
+        progress: Instant::now(),
+        order: Vec::new(),
+        contiguous,
+        echoes: host == HOSTS - 1 && sequencer == Sequencer::ProgramWithEcho,
+        latencies: Vec::new(),
+    };
+    let payload = vec![host as u8; load.payload];
+    let messages = if host <= load.senders { load.messages } else { 0 };
+    start.wait();
+    while !is_over.load(Ordering::Acquire) {
+        match member.turn(messages, load.window, &payload) {
+            0 if messages == 0 => thread::sleep(Duration::from_millis(1)),
+            0 => thread::yield_now(),
+            _ => (),
+        }
+    }
+    (member.order.into_iter().flatten().collect(), member.latencies)
+}
+
 fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
     let options = XdpOptions { lost_per_million: load.lost_per_million, ..XdpOptions::new("am0") };
     let (mut home, joined) = segment.join(0, &options);
@@ -229,33 +264,7 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
         let members: Vec<_> = (1..HOSTS)
             .map(|host| {
                 let (start, is_over, contiguous) = (&start, &is_over, &contiguous[host - 1]);
-                scope.spawn(move || {
-                    let (xdp, _) = segment.join(host, &XdpOptions::new("am0"));
-                    let mut member = Member {
-                        xdp,
-                        place: host as u16 - 1,
-                        sequencer: segment.address(0),
-                        numbered: 0,
-                        sent: 0,
-                        limit: SHARE,
-                        progress: Instant::now(),
-                        order: Vec::new(),
-                        contiguous,
-                        echoes: host == HOSTS - 1 && sequencer == Sequencer::ProgramWithEcho,
-                        latencies: Vec::new(),
-                    };
-                    let payload = vec![host as u8; load.payload];
-                    let messages = if host <= load.senders { load.messages } else { 0 };
-                    start.wait();
-                    while !is_over.load(Ordering::Acquire) {
-                        match member.turn(messages, load.window, &payload) {
-                            0 if messages == 0 => thread::sleep(Duration::from_millis(1)),
-                            0 => thread::yield_now(),
-                            _ => (),
-                        }
-                    }
-                    (member.order.into_iter().flatten().collect(), member.latencies)
-                })
+                scope.spawn(move || take_part(segment, host, sequencer, load, (start, is_over, contiguous)))
             })
             .collect();
         start.wait();
@@ -276,7 +285,7 @@ fn run(segment: &Segment, sequencer: Sequencer, load: &Load) -> Run {
         }
         drop(ends);
         for member in members {
-            let (order, its): (Vec<_>, Vec<Duration>) = member.join().unwrap();
+            let (order, its) = member.join().unwrap();
             orders.push(order);
             latencies.extend(its);
         }
