@@ -171,7 +171,8 @@ impl Member<'_> {
             self.sent += 1;
         }
         // The last message again, when credit is out: the answer has the new limit.
-        if self.sent == self.limit && self.sent < messages && self.progress.elapsed() > Duration::from_millis(1) {
+        let is_out = self.sent == self.limit && self.sent == self.numbered;
+        if is_out && self.sent < messages && self.progress.elapsed() > Duration::from_millis(1) {
             self.progress = Instant::now();
             let header = GroupHeader {
                 content: group::content(KEY, payload),
