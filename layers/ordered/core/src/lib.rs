@@ -297,8 +297,9 @@ impl Core {
 
     /// The state with which this process becomes a member.
     fn on_state(&mut self, state: State) {
-        let is_older = state.number <= self.log.held() && !matches!(self.role, Role::Joining { .. });
-        if is_older || !matches!(self.role, Role::Joining { .. }) && !self.learns() {
+        // One that has a state takes another only if it goes back behind nothing: neither what it holds, nor what it has promised.
+        let is_later = state.number > self.log.held() && state.view.epoch >= self.ballot.promised();
+        if !matches!(self.role, Role::Joining { .. }) && !(self.learns() && is_later) {
             return;
         }
         let State { view, history, number, state, .. } = state;

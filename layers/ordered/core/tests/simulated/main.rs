@@ -13,6 +13,7 @@
 
 mod checks;
 mod plan;
+mod states;
 mod world;
 
 use std::ops::Range;
