@@ -273,9 +273,11 @@ impl Ballot {
     }
 }
 
-/// The promise of the latest epoch.
+/// The promise of the latest epoch; of several, one that knows that views before it are not current any more: their members
+/// may be gone.
 fn latest(promises: &BTreeMap<MemberId, Promise>) -> Option<&Promise> {
-    promises.values().max_by_key(|promise| promise.chain.last().map(|view| view.epoch))
+    let epoch = |view: Option<&View>| view.map(|view| view.epoch);
+    promises.values().max_by_key(|promise| (epoch(promise.chain.last()), epoch(promise.chain.first())))
 }
 
 /// All before this number are held by these members together, and no gap is before it.
