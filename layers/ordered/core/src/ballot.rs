@@ -32,8 +32,6 @@ pub struct Ballot {
     chain: Vec<View>,
     is_current: bool,
     history: Vec<(Epoch, Number)>,
-    /// The log is a part of this epoch's.
-    log_of: Epoch,
     pending: Option<NewView>,
     campaign: Option<Campaign>,
 }
@@ -77,8 +75,8 @@ pub enum Accepted {
 impl Ballot {
     /// A member that has installed a view, which is current.
     pub fn new(me: MemberId, view: View, history: Vec<(Epoch, Number)>) -> Ballot {
-        let (promised, log_of) = (view.epoch, view.epoch);
-        Ballot { me, promised, chain: vec![view], is_current: true, history, log_of, pending: None, campaign: None }
+        let promised = view.epoch;
+        Ballot { me, promised, chain: vec![view], is_current: true, history, pending: None, campaign: None }
     }
 
     /// The view that was installed last.
@@ -204,19 +202,14 @@ impl Ballot {
         if self.pending.as_ref().is_some_and(|pending| pending.view.epoch == epoch) {
             return Accepted::Pending;
         }
-        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= self.log_of);
-        let cut = new_view.history.iter().find(|(begun, _)| *begun > self.log_of);
+        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= installed);
+        let cut = new_view.history.iter().find(|(begun, _)| *begun > installed);
         let cut = cut.filter(|_| is_known).map(|(_, cut)| *cut);
         if epoch > self.promised {
             (self.promised, self.campaign) = (epoch, None);
         }
         self.pending = Some(new_view.clone());
         cut.map_or(Accepted::Forgotten, |cut| Accepted::Fetch { cut })
-    }
-
-    /// The log was replaced by that of a member that had installed this epoch.
-    pub fn replace_log(&mut self, of: Epoch) {
-        self.log_of = of;
     }
 
     /// Whether the own candidate, or the sequencer of the installed view, is followed, and no other one.
@@ -230,7 +223,6 @@ impl Ballot {
             // Views of the chain that are older than one known to be current are not needed any more.
             let current = self.chain.first().map_or(Epoch(0), |view| view.epoch);
             self.chain = new_view.chain.into_iter().filter(|view| view.epoch >= current).collect();
-            self.log_of = new_view.view.epoch;
             self.chain.push(new_view.view);
             (self.history, self.is_current) = (new_view.history, false);
         }

@@ -2,7 +2,7 @@
 
 use crate::ballot::{Accepted, Changes};
 use crate::leader::Lead;
-use crate::log::Log;
+use crate::log::Entry;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
 use crate::message::{Ended, Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
@@ -29,7 +29,9 @@ impl Core {
 
     /// When this member becomes a candidate, if it hears nothing until then.
     pub(crate) fn candidate_at(&self) -> Option<Time> {
-        if self.role != Role::Member || self.candidacy.is_some() || !self.views().any(|view| view.has(self.me.id)) {
+        // One that diverged too: it may be the only one left that knows the view.
+        let may_ask = matches!(self.role, Role::Member | Role::Diverged { .. });
+        if !may_ask || self.candidacy.is_some() || !self.views().any(|view| view.has(self.me.id)) {
             return None;
         }
         if self.lead.is_some() && self.ballot.is_open() {
@@ -44,6 +46,7 @@ impl Core {
 
     /// Ask all to follow this member into a new view.
     pub(crate) fn propose(&mut self, changes: Changes) {
+        self.converge();
         self.put_out = changes.remove.iter().map(|id| (*id, self.reason(*id))).collect();
         let own = self.own_promise();
         let epoch = self.ballot.propose(self.highest_epoch, own, changes);
@@ -99,6 +102,7 @@ impl Core {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
+            self.converge();
             let promise = self.own_promise();
             self.post(from, Message::Promise { epoch, promise });
         } else {
@@ -118,6 +122,7 @@ impl Core {
         match self.ballot.on_new_view(&new_view) {
             Accepted::Fetch { cut } if self.delivered > cut => self.diverge(cut),
             Accepted::Fetch { cut } => {
+                self.converge();
                 if !mutants::is_active(Mutant::GapFilledTwice) {
                     self.log.truncate(cut);
                 }
@@ -136,26 +141,29 @@ impl Core {
     }
 
     /// What this member holds is not the log of the pending view from a number on, and the program has handled it. The member
-    /// keeps its vote, and goes on with the state of another one.
-    fn diverge(&mut self, from: Number) {
-        if !matches!(self.role, Role::Diverged { .. }) {
-            self.out.push_back(Output::Diverged(from));
-            self.own_from = self.own_from.max(from);
-        }
+    /// keeps its vote and its log, and goes on with the state of another one.
+    fn diverge(&mut self, cut: Number) {
         (self.candidacy, self.heard_at) = (None, self.now);
-        self.role = Role::Diverged { ask_at: self.now, attempt: 0 };
+        self.role = Role::Diverged { cut, ask_at: self.now, attempt: 0 };
         self.ask_for_state();
+    }
+
+    /// Another epoch is promised, or its view fixed: what this member holds may be part of its log.
+    fn converge(&mut self) {
+        if matches!(self.role, Role::Diverged { .. }) {
+            self.role = Role::Member;
+        }
     }
 
     /// Ask the members of the pending view for the state, one after the other.
     pub(crate) fn ask_for_state(&mut self) {
-        let Role::Diverged { ask_at, attempt } = self.role else { return };
+        let Role::Diverged { cut, ask_at, attempt } = self.role else { return };
         let Some(pending) = self.ballot.pending().filter(|_| ask_at <= self.now) else { return };
         let epoch = pending.view.epoch;
         let mut others: Vec<MemberId> = pending.view.ids().filter(|id| !self.is_me(*id)).collect();
         let first = others.iter().position(|id| *id == pending.view.sequencer).unwrap_or(0);
         others.rotate_left(first);
-        self.role = Role::Diverged { ask_at: self.now + self.settings.beat, attempt: attempt + 1 };
+        self.role = Role::Diverged { cut, ask_at: self.now + self.settings.beat, attempt: attempt + 1 };
         if !others.is_empty() {
             self.post(others[attempt % others.len()], Message::NeedState { epoch });
         }
@@ -172,15 +180,30 @@ impl Core {
         }
     }
 
-    /// The state of another member has arrived at one that had diverged.
+    /// Whether a state takes the place of what the program has handled, or of messages that nobody sends.
+    pub(crate) fn needs(&self, state: &State) -> bool {
+        let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
+        is_pending
+            && match self.role {
+                Role::Diverged { .. } => state.number >= self.log.first(),
+                _ => state.number > self.log.held(),
+            }
+    }
+
+    /// The state of another member has arrived. The own log stays as far as it is part of the pending view's: the next candidate
+    /// may count on it.
     pub(crate) fn go_on_with(&mut self, state: State) {
-        let is_wanted = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
-        if is_wanted {
-            (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(state.number), state.number);
-            self.ballot.replace_log(state.view.epoch);
-            self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
-            self.install();
+        if let Role::Diverged { cut, .. } = self.role {
+            self.out.push_back(Output::Diverged(cut));
+            self.log.truncate(cut);
         }
+        // Nobody can tell which of them are in the state.
+        let submitted = self.mine.take_submitted();
+        self.give_back(submitted);
+        self.log.skip_to(state.number);
+        (self.role, self.delivered) = (Role::Member, state.number);
+        self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
+        self.install();
     }
 
     /// Install the pending view, once the log up to its base is here.
@@ -224,10 +247,10 @@ impl Core {
     /// The installed view is current: messages of its epoch are sent and delivered from now on.
     fn begin_epoch(&mut self) {
         let (view, base) = (self.ballot.view().clone(), self.log.held());
-        let is_mine = |number: &u64| self.log.get(*number).is_some_and(|entry| entry.sender == self.me.id);
+        let mine = |entry: &Entry| self.is_me(entry.sender) && entry.epoch > self.returned;
+        let is_mine = |number: &Number| self.log.get(*number).is_some_and(|entry| mine(entry));
         let is_new = !mutants::is_active(Mutant::StampedTwice);
-        let undelivered = self.delivered.max(self.own_from)..base;
-        let numbered_before = undelivered.filter(|number| is_new && is_mine(number)).count();
+        let numbered_before = (self.delivered..base).filter(|number| is_new && is_mine(number)).count();
         self.mine.begin(view.epoch, numbered_before);
         let old = std::mem::take(&mut self.marks);
         for id in view.ids().filter(|id| *id != self.me.id) {

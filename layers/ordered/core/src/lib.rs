@@ -117,7 +117,7 @@ impl Core {
             apart: Default::default(),
             delivered: 0,
             mine: Outgoing::new(),
-            own_from: 0,
+            returned: Epoch(0),
             next_id: 0,
             marks: Default::default(),
             repair: Repair::default(),
@@ -196,7 +196,7 @@ impl Core {
             return;
         }
         match message {
-            Message::State(state) if matches!(self.role, Role::Diverged { .. }) => self.go_on_with(state),
+            Message::State(state) if self.needs(&state) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
@@ -244,7 +244,7 @@ impl Core {
                 Message::Join { .. } | Message::Propose { .. } => true,
                 // The answer is that it was put out.
                 Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
-                Message::State(_) => self.role != Role::Member || self.learns(),
+                Message::State(state) => self.role != Role::Member || self.learns() || self.needs(state),
                 Message::NewView(new_view) => new_view.view.sequencer == from,
                 Message::PutOut { .. } => !self.is_primary(),
                 _ => false,

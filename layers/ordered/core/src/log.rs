@@ -89,10 +89,23 @@ impl Log {
             return false;
         }
         self.entries[index] = Some(entry);
+        self.advance();
+        true
+    }
+
+    fn advance(&mut self) {
         while self.get(self.held).is_some() {
             self.held += 1;
         }
-        true
+    }
+
+    /// A state contains all before this number: go on behind it, if the log itself does not reach it.
+    pub(crate) fn skip_to(&mut self, number: Number) {
+        if self.held < number {
+            self.held = number;
+            self.free(number);
+            self.advance();
+        }
     }
 
     /// Remove all from this number on.
@@ -163,6 +176,18 @@ mod tests {
         assert_eq!((log.first(), log.held(), log.end()), (12, 12, 14));
         assert!(!log.insert(entry(11), 100) && log.insert(entry(12), 100));
         assert_eq!(log.held(), 14);
+    }
+
+    #[test]
+    fn a_state_takes_the_place_of_what_is_missing() {
+        let mut log = log(&[10, 11, 13, 15]);
+        log.skip_to(11);
+        assert_eq!((log.first(), log.held()), (10, 12), "the log reaches further");
+        log.skip_to(13);
+        assert_eq!((log.first(), log.held(), log.end()), (13, 14, 16));
+        log.skip_to(20);
+        assert_eq!((log.first(), log.held(), log.end()), (20, 20, 20));
+        assert!(log.insert(entry(20), 100) && log.held() == 21);
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub(crate) enum Role {
     Member,
     /// It is a member, and needs the state of another one.
     Diverged {
+        /// From this number on the pending view's log has other messages.
+        cut: Number,
         ask_at: Time,
         attempt: usize,
     },
@@ -169,8 +171,8 @@ pub struct Core {
     /// All before this number were delivered.
     pub(crate) delivered: Number,
     pub(crate) mine: Outgoing,
-    /// Own messages before this number were delivered, and were so before the state was replaced.
-    pub(crate) own_from: Number,
+    /// Own messages of this epoch, and of those before it, came back to the program.
+    pub(crate) returned: Epoch,
     pub(crate) next_id: u64,
     pub(crate) marks: BTreeMap<MemberId, Mark>,
     pub(crate) repair: Repair,
@@ -231,10 +233,16 @@ impl Core {
         let why = if self.leave_at.is_some() { Ended::Left } else { why };
         (self.role, self.lead, self.candidacy, self.ack_at) = (Role::Ended, None, None, None);
         self.ballot.withdraw();
-        for (id, may_be_delivered) in self.mine.take_all() {
-            self.out.push_back(Output::Returned { id, may_be_delivered });
-        }
+        let all = self.mine.take_all();
+        self.give_back(all);
         self.out.push_back(Output::Ended(why));
+    }
+
+    /// Own messages come back to the program.
+    pub(crate) fn give_back(&mut self, mine: Vec<(u64, bool)>) {
+        self.returned = self.ballot.epoch();
+        let returned = mine.into_iter().map(|(id, may_be_delivered)| Output::Returned { id, may_be_delivered });
+        self.out.extend(returned);
     }
 
     /// Why the sequencer puts a member out.

@@ -184,8 +184,8 @@ impl Core {
         }
         let (sender, level, payload) = (entry.sender, entry.level, entry.payload.clone());
         self.delivered += 1;
-        let is_own = self.is_me(sender) && number >= self.own_from;
-        let own = is_own.then(|| self.mine.delivered()).flatten();
+        let is_mine = self.is_me(sender) && entry.epoch > self.returned;
+        let own = is_mine.then(|| self.mine.delivered()).flatten();
         Some(Delivery { number, sender, level, payload, own })
     }
 
@@ -225,19 +225,26 @@ impl Core {
         let again = self.settings.resend.min(self.settings.gap * 5);
         self.repair.at = Some(self.now + again);
         if !others.is_empty() {
-            let to_whom = others[self.repair.attempt % others.len()];
-            self.repair.attempt += 1;
-            self.post(to_whom, Message::Repair { epoch, from, to: to.min(from + REPAIRED) });
+            let (attempt, count) = (self.repair.attempt, others.len());
+            self.repair.attempt = attempt.wrapping_add(1);
+            // What nobody sends may be part of a state only, of a member that began with it.
+            let is_in_vain = self.ballot.pending().is_some() && attempt % (4 * count + 1) == 4 * count;
+            let message = match is_in_vain {
+                true => Message::NeedState { epoch },
+                false => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },
+            };
+            self.post(others[attempt % count], message);
         }
     }
 
     /// Another member lacks these.
     pub(crate) fn on_repair(&mut self, asker: MemberId, epoch: Epoch, from: Number, to: Number) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
-        // What a member that has diverged holds is not this log.
-        if self.role != Role::Member || epoch != self.ballot.epoch() && !is_pending {
+        if epoch != self.ballot.epoch() && !is_pending {
             return;
         }
+        // The pending view's log has other messages from there on.
+        let to = if let Role::Diverged { cut, .. } = self.role { to.min(cut) } else { to };
         let mut bytes = 0;
         let here = (from..to.min(from.saturating_add(REPAIRED))).filter_map(|number| self.log.get(number));
         let fits = |entry: &&Rc<Entry>| {
@@ -254,7 +261,7 @@ impl Core {
     /// Another member has sent what was missing.
     pub(crate) fn on_repaired(&mut self, epoch: Epoch, entries: Vec<Entry>) {
         let base = self.ballot.pending().filter(|pending| pending.view.epoch == epoch).map(|pending| pending.base());
-        if base.is_none() && !(epoch == self.ballot.epoch() && self.ballot.is_open()) {
+        if self.role != Role::Member || base.is_none() && !(epoch == self.ballot.epoch() && self.ballot.is_open()) {
             return;
         }
         let held = self.log.held();

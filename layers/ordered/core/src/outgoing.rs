@@ -137,6 +137,14 @@ impl Outgoing {
         Some(mine.id)
     }
 
+    /// Take those that were submitted. Returns the same as [`take_all`](Outgoing::take_all).
+    pub(crate) fn take_submitted(&mut self) -> Vec<(u64, bool)> {
+        let count = self.queue.iter().take_while(|mine| mine.was_submitted).count();
+        let taken = self.queue.drain(..count).map(|mine| (mine.id, true)).collect();
+        self.begin(self.epoch, 0);
+        taken
+    }
+
     /// Take all. Returns their ids, and whether some member may have delivered them.
     pub(crate) fn take_all(&mut self) -> Vec<(u64, bool)> {
         let ended = self.queue.drain(..).map(|mine| (mine.id, mine.was_submitted)).collect();

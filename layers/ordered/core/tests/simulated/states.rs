@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use am_ordered_core::{
-    Core, Epoch, Member, MemberId, Message, Output, Promise, Settings, State, View,
-};
+use am_ordered_core::{Core, Epoch, Member, MemberId, Message, Output, Promise, Settings, State, View};
 use bytes::Bytes;
 
 fn view(epoch: u32, ids: &[u64], sequencer: u64) -> View {
