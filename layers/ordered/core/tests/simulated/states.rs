@@ -1,8 +1,11 @@
-//! A state takes nothing back.
+//! A state takes nothing back: neither what a process has promised, nor what it holds and has acknowledged.
 
 use std::time::Duration;
 
-use am_ordered_core::{Core, Epoch, Member, MemberId, Message, Output, Promise, Settings, State, View};
+use am_ordered_core::{
+    Ack, Beat, Content, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped,
+    State, Time, View,
+};
 use bytes::Bytes;
 
 fn view(epoch: u32, ids: &[u64], sequencer: u64) -> View {
@@ -24,7 +27,11 @@ fn state(epoch: Epoch, view: &View, number: u64) -> Message {
 
 /// A message arrives. Returns the promises that follow.
 fn arrives(core: &mut Core, from: u64, message: Message) -> Vec<Promise> {
-    core.on_message(Duration::from_secs(1), MemberId(from), message);
+    arrives_at(core, Duration::from_secs(1), from, message)
+}
+
+fn arrives_at(core: &mut Core, now: Time, from: u64, message: Message) -> Vec<Promise> {
+    core.on_message(now, MemberId(from), message);
     let outputs = std::iter::from_fn(|| core.poll());
     let promise = |output| match output {
         Output::Send { message: Message::Promise { promise, .. }, .. } => Some(promise),
@@ -41,4 +48,35 @@ fn a_late_state_does_not_undo_a_promise() {
     assert_eq!(arrives(&mut core, 1, Message::Propose { epoch }).len(), 1, "a process that joins promises too");
     arrives(&mut core, 0, state(Epoch(1), &view, 1));
     assert_eq!(arrives(&mut core, 0, Message::Propose { epoch }), [], "an epoch is promised to one candidate");
+}
+
+#[test]
+fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
+    let first = view(1, &[0, 1, 2], 0);
+    let mut core = with_state(&first);
+    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3] };
+    arrives(&mut core, 0, Message::Beat(beat));
+    let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
+    for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
+        let (epoch, payload) = (first.epoch, Bytes::new());
+        let stamped =
+            Stamped { epoch, number, sender: 0, seq: number as u32, limit: 9, level, content: Content::Here(payload) };
+        arrives(&mut core, 0, Message::Stamped(stamped));
+    }
+    arrives(&mut core, 0, Message::Ack(Ack { epoch: first.epoch, beat: 0, held: 2, consumed: 0 }));
+    assert_eq!(core.delivered(), 2, "the first one as safe");
+
+    let new_view = NewView {
+        view: view(2, &[0, 1, 2], 1),
+        chain: vec![first.clone()],
+        history: vec![(Epoch(1), 0), (Epoch(2), 1)],
+    };
+    arrives(&mut core, 1, Message::NewView(new_view));
+    core.on_message(Duration::from_secs(1), MemberId(0), state(Epoch(2), &first, 0));
+    let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
+    let returned = Output::Returned { id: own, may_be_delivered: true };
+    assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
+    // The sequencer that it follows is silent.
+    let promises = arrives_at(&mut core, Duration::from_secs(3), 0, Message::Propose { epoch: Epoch(3) });
+    assert_eq!(promises[0].held, 1, "of a message that it has delivered as safe");
 }
