@@ -263,9 +263,6 @@ impl Core {
             let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
             self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now, since));
             self.candidacy = None;
-            for (id, why) in std::mem::take(&mut self.put_out) {
-                self.post(id, Message::PutOut { epoch: view.epoch, why });
-            }
         }
         self.acks_at_once = self.is_among_first();
         self.out.push_back(Output::View(view));

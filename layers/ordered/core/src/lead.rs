@@ -123,11 +123,25 @@ impl Core {
             self.mine.set_limit(beat.limits[lead.view.slot(lead.own).unwrap_or(0)]);
             self.multicast(Message::Beat(beat));
         }
+        self.put_out();
         self.send_states();
         let changes = self.changes();
         let is_worn = self.lead.as_ref().is_some_and(|lead| lead.sequencer.is_worn());
         if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() || is_worn {
             self.propose(changes);
+        }
+    }
+
+    /// Tell those who are put out. They had a vote in the view before, and the others may need it until a majority knows that this one is
+    /// current.
+    fn put_out(&mut self) {
+        let epoch = self.ballot.epoch();
+        let knows = |ack: &Ack| ack.epoch == epoch && ack.beat > 0;
+        let has_answered = |id| self.marks.get(&id).is_some_and(|mark| mark.last_ack.as_ref().is_some_and(knows));
+        if self.ballot.view().is_majority(|id| self.is_me(id) || has_answered(id)) {
+            for (id, why) in std::mem::take(&mut self.put_out) {
+                self.post(id, Message::PutOut { epoch, why });
+            }
         }
     }
 

@@ -299,7 +299,8 @@ impl Core {
     fn on_state(&mut self, state: State) {
         // One that has a state takes another only if it goes back behind nothing: neither what it holds, nor what it has promised.
         let is_later = state.number > self.log.held() && state.view.epoch >= self.ballot.promised();
-        if !matches!(self.role, Role::Joining { .. }) && !(self.learns() && is_later) {
+        let is_wanted = matches!(self.role, Role::Joining { .. }) || self.learns() && is_later;
+        if !is_wanted {
             return;
         }
         let State { view, history, number, state, .. } = state;

@@ -116,9 +116,10 @@ impl Log {
 
     /// Release all before this number. Numbers that are not held stay.
     pub(crate) fn free(&mut self, to: Number) {
-        while self.first < to.min(self.held) {
-            self.entries.pop_front();
-            self.first += 1;
+        let to = to.min(self.held);
+        if let Some(count) = to.checked_sub(self.first) {
+            self.entries.drain(..self.entries.len().min(usize::try_from(count).unwrap_or(usize::MAX)));
+            self.first = to;
         }
     }
 

@@ -189,7 +189,7 @@ pub struct Core {
     pub(crate) candidacy: Option<Candidacy>,
     pub(crate) highest_epoch: Epoch,
     pub(crate) has_resigned: bool,
-    /// Members that the next view of this candidate has not, and why.
+    /// Members that the view of this sequencer has not any more, and why.
     pub(crate) put_out: Vec<(MemberId, Ended)>,
     pub(crate) counters: Counters,
     /// When to ask again to leave.
