@@ -8,20 +8,23 @@
 #include "kernel.h"
 #include "wire.h"
 
-/* A decision: reason or socket in the lowest byte, then the action, and above it the queue of a socket. */
+/* A decision: reason or socket in the lowest byte, then the action, the queue of a socket, and the place of a group. */
 #define PASS(why) (0x100 | (why))
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
 #define BOUNCE(index) (0x400 | (index))
 #define CONTROL(index) (0x500 | (index))
+#define SEQUENCE(place) ((__u32)(place) << 24 | 0x600)
 #define BOUND_TO(queue) ((__u32)(queue) << 16)
 
 #define IS_SOCKET(decision) (((decision) >> 8 & 0xff) == 3)
 #define IS_BOUNCE(decision) (((decision) >> 8 & 0xff) == 4)
 #define IS_CONTROL(decision) (((decision) >> 8 & 0xff) == 5)
+#define IS_SEQUENCE(decision) (((decision) >> 8 & 0xff) == 6)
 #define IS_PASS(decision) ((decision) >> 8 == 1)
 #define DETAIL(decision) ((decision)&0xff)
 #define QUEUE(decision) ((decision) >> 16)
+#define PLACE(decision) ((decision) >> 24)
 
 /* A test builds this with a wrong mask, to see that the comparison finds it. */
 #ifndef FLOW_MASK
@@ -71,6 +74,14 @@ struct {
 	__type(key, __u64);
 	__type(value, __u32);
 } added SEC(".maps");
+
+/* The groups that the node has joined, by their id as it stands in a frame: an entry as in table.flows, and above it the place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GROUPS);
+	__type(key, __u64);
+	__type(value, __u32);
+} groups SEC(".maps");
 
 /* The first 60 bytes of a frame; every field is aligned. */
 struct frame {
@@ -152,6 +163,12 @@ static inline __u32 find_kind(const struct found *found)
 	return found->field == FIELD_EXTENDED && found->code <= CODE_GET ? FOUND : DROP(REASON_KIND);
 }
 
+/* Only plain frames can be of a group. */
+static inline int is_group(const struct found *found)
+{
+	return found->field == FIELD_EXTENDED && found->code == CODE_GROUP;
+}
+
 static inline __u32 length_code(__u8 form, __u8 low)
 {
 	return (form & 7) << 8 | low;
@@ -167,7 +184,7 @@ static inline __u32 find_plain(const struct frame *frame, struct found *found)
 	found->code = rest[PLAIN_CODE_AT];
 	found->flow = rest[PLAIN_FLOW_AT] << 8 | rest[PLAIN_FLOW_AT + 1];
 	found->length = length_code(rest[PLAIN_FORM_AT], rest[PLAIN_LENGTH_AT]);
-	if (find_kind(found) != FOUND)
+	if (find_kind(found) != FOUND && !is_group(found))
 		return find_kind(found);
 	return found->flow < FLOW_COUNT ? FOUND : DROP(REASON_NO_FLOW);
 }
@@ -280,6 +297,30 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 }
 
+/* A frame of a group. A short frame has no room for a group header. */
+static inline __u32 to_group(const struct frame *frame, const struct found *found, __u32 length)
+{
+	const __u8 *bytes = (const __u8 *)frame;
+	__u64 id = *(const __u64 *)(bytes + GROUP_HEADER_AT);
+	__u32 what = bytes[GROUP_WHAT_AT];
+	const __u32 *joined;
+
+	if (found->flow != FLOW_NODE)
+		return DROP(REASON_NODE_FLOW);
+	if (!fits(found, length))
+		return DROP(REASON_LENGTH);
+	if (frame->payload[PLAIN_FORM_AT] >> FORM_WORDS_SHIFT & 7)
+		return DROP(REASON_WORDS);
+	if (length < GROUP_HEADER_AT + GROUP_HEADER_BYTES || what > GROUP_DATAGRAM)
+		return DROP(REASON_BODY);
+	joined = bpf_map_lookup_elem(&groups, &id);
+	if (!joined)
+		return DROP(REASON_NO_GROUP);
+	if (what == GROUP_TO_STAMP)
+		return to_entry(*joined) ^ SOCKET(0) ^ SEQUENCE(*joined >> 16);
+	return to_entry(*joined);
+}
+
 /* A frame to an added address. Who has a lent queue has a gate of its own. */
 static inline __u32 to_node(const struct found *found, __u32 length, const struct table *table, __u32 lent, __u32 queue)
 {
@@ -353,6 +394,10 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	refused = find(frame, config, &found);
 	if (refused)
 		return refused;
+	if (is_group(&found) && addressed)
+		return to_group(frame, &found, length_of(ctx, pieces));
+	if (is_group(&found))
+		return behind ? DROP(REASON_NODE_FLOW) : PASS(PASS_OTHER_HOST);
 	if (behind)
 		return to_node(&found, length_of(ctx, pieces), table, *behind, ctx->rx_queue_index);
 	if (!addressed && found.flow != FLOW_NODE)

@@ -9,6 +9,7 @@ typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
+typedef long long __s64;
 
 struct xdp_md {
 	__u32 data;
@@ -51,7 +52,11 @@ static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (vo
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define from_be16(number) __builtin_bswap16(number)
 #define from_be32(number) __builtin_bswap32(number)
+#define from_be64(number) __builtin_bswap64(number)
+#define from_le64(number) (number)
 #else
 #define from_be16(number) (number)
 #define from_be32(number) (number)
+#define from_be64(number) (number)
+#define from_le64(number) __builtin_bswap64(number)
 #endif

@@ -6,10 +6,12 @@
  *	                     ├─▶ Drop    counted by reason
  *	                     ├─▶ Socket  into the ring of that socket
  *	                     ├─▶ Control into the node's socket, if it passes the gate
- *	                     └─▶ Bounce  back to its sender, as a reject
+ *	                     ├─▶ Bounce  back to its sender, as a reject
+ *	                     └─▶ Sequence stamped, and on to its group
  */
 #include "bounce.h"
 #include "gate.h"
+#include "sequence.h"
 
 /* The number of each counter. */
 enum {
@@ -21,6 +23,7 @@ enum {
 	COUNT_BOUNCED = 43,	/* rejects sent, because the node has no room for requests */
 	COUNT_LOST = 44,	/* lost on purpose */
 	COUNT_GATE = 45,	/* plus the gate's reason to refuse a control frame */
+	COUNT_SEQUENCE = 48,	/* plus the outcome of sequence() */
 	COUNTERS = 64,
 };
 
@@ -100,10 +103,31 @@ static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces, 
 	return is_lost() ? XDP_DROP : redirect(ctx, decision);
 }
 
+/* Stamps if it can. Otherwise the host does, and so do the counters of what it refuses. */
+static inline int steer_sequence(struct xdp_md *ctx, __u32 decision, int pieces)
+{
+	__u32 place = PLACE(decision), outcome = REFUSED(REFUSAL_NO_GROUP);
+
+	if (is_lost())
+		return XDP_DROP;
+	if (pieces) {
+		struct stamps *opened = bpf_map_lookup_elem(&stamps, &place);
+
+		if (opened)
+			outcome = sequence(ctx, &config, opened, bpf_ktime_get_ns());
+	}
+	if (outcome == REFUSED(REFUSAL_NO_GROUP))
+		return redirect(ctx, decision ^ SEQUENCE(place) ^ SOCKET(0));
+	count(COUNT_SEQUENCE + outcome);
+	return outcome <= STAMPED_AGAIN ? XDP_TX : XDP_DROP;
+}
+
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
 {
 	if (IS_CONTROL(decision))
 		return steer_control(ctx, decision, pieces, table);
+	if (IS_SEQUENCE(decision))
+		return steer_sequence(ctx, decision, pieces);
 	if (IS_BOUNCE(decision)) {
 		if (is_lost())
 			return XDP_DROP;
@@ -148,11 +172,13 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
 
 /*
  * Never attached: for tests. Returns the decision, to be compared with wire::steer, and turns a request that bounces
- * into its reject. The upper four of the 16 bits have the gate's reason to refuse a control frame. A test sets the
- * gate's clock.
+ * into its reject, and one to be stamped into what it becomes. The upper four of the 16 bits have the gate's reason to
+ * refuse a control frame, or the outcome of sequence(). A test sets the clock.
  */
 static inline int probe(struct xdp_md *ctx, int pieces)
 {
+	__u32 place;
+	struct stamps *opened;
 	const struct table *table = the_table();
 	__u32 decision;
 
@@ -163,6 +189,15 @@ static inline int probe(struct xdp_md *ctx, int pieces)
 		bounce(ctx, length_of(ctx, pieces), pieces, &config, table);
 	if (IS_CONTROL(decision))
 		decision |= gate(ctx, length_of(ctx, pieces), &config, table, 1) << 12;
+	if (!IS_SEQUENCE(decision))
+		return decision & 0xffff;
+	place = PLACE(decision);
+	decision = 0x600 | place;
+	if (pieces) {
+		opened = bpf_map_lookup_elem(&stamps, &place);
+		if (opened)
+			decision |= sequence(ctx, &config, opened, gate_clock(1)) << 12;
+	}
 	return decision & 0xffff;
 }
 

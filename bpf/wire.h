@@ -59,6 +59,7 @@
 #define CODE_BUNDLE_REPLIES 4
 #define CODE_PUT 5
 #define CODE_GET 6
+#define CODE_GROUP 7
 
 /* The code of a frame's length: lengths that are multiples of the unit have codes of their own. */
 #define LENGTH_SHORT 0
@@ -79,6 +80,38 @@
 #define REASON_NO_FLOW 4
 #define REASON_NODE_FLOW 5
 #define REASON_LENGTH 6
+#define REASON_WORDS 7
+#define REASON_BODY 8
+#define REASON_NO_GROUP 10
+
+/* wire::group: where the header is in a frame, and the parts of it that steering needs */
+#define GROUP_HEADER_AT 26
+#define GROUP_HEADER_BYTES 48
+#define GROUP_TAGGED_BYTES 40
+#define GROUP_WHAT_AT 38
+#define GROUP_TO_STAMP 0
+#define GROUP_STAMPED 1
+#define GROUP_DATAGRAM 2
+
+/* wire::group::JoinedGroups::MAX */
+#define GROUPS 8
+
+/* wire::stamp */
+#define SENDERS 64
+#define REMEMBERED 128
+#define REMEMBERED_NUMBER_BITS 37
+
+/* wire::stamp::Refusal */
+#define REFUSAL_NO_GROUP 0
+#define REFUSAL_EPOCH 1
+#define REFUSAL_LEASE 2
+#define REFUSAL_SENDER 3
+#define REFUSAL_ADDRESS 4
+#define REFUSAL_TAG 5
+#define REFUSAL_GAP 6
+#define REFUSAL_FORGOTTEN 7
+#define REFUSAL_CREDIT 8
+#define REFUSAL_WINDOW 9
 
 /* wire::AddressSet::MAX */
 #define ADDED_ADDRESSES 256

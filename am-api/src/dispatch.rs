@@ -11,8 +11,8 @@ use crate::bulk::LongHead;
 use crate::endpoint::Handlers;
 use crate::node_state::{NodeState, borrow_to_drop};
 use crate::{
-    CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, MemberEvent, Message, Outcome, Request,
-    Returned, Token, Transfer,
+    CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, GroupMessage, HandlerId, MemberEvent, Message,
+    Outcome, Request, Returned, Token, Transfer,
 };
 
 /// The most messages that one poll hands to handlers. A poll ends even if messages keep arriving, so endpoints that
@@ -319,6 +319,7 @@ impl<S> Handlers<S> {
         if endpoint.node.borrow().has_news() {
             handled = self.run_connection_events(endpoint, state);
             handled += self.run_member_events(endpoint, state);
+            handled += self.run_group_frames(endpoint, state);
             handled += self.run_returned(endpoint, state);
         }
         if endpoint.node.borrow().has_bulk() {
@@ -413,6 +414,21 @@ impl<S> Handlers<S> {
         {
             if let Some(run) = &mut self.members {
                 run(state, MemberEvent { change, member, endpoint });
+            }
+            handled += 1;
+        }
+        handled
+    }
+
+    #[cold]
+    fn run_group_frames(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let next = || endpoint.node.borrow_mut().next_group_frame(endpoint.id);
+        let mut handled = 0;
+        while handled < BUDGET
+            && let Some((header, frame)) = next()
+        {
+            if let Some(run) = &mut self.group {
+                run(state, GroupMessage::new(header, &frame, endpoint));
             }
             handled += 1;
         }

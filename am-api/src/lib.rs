@@ -207,9 +207,11 @@ mod events;
 mod forked;
 mod group;
 mod group_place;
+mod group_queues;
 mod health;
 pub mod log;
 mod members;
+mod multicast;
 mod names;
 mod node;
 mod node_settings;
@@ -233,7 +235,7 @@ pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, Retu
 pub use am_ring::{ForeignMemory, ForeignPart, Owner, is_forked_child, own};
 pub use am_transport::{PeerAddressError, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
-pub use am_wire::{Address, Class, EtherType, Framing};
+pub use am_wire::{Address, Class, EtherType, Framing, HashKey, group as group_frames, stamp};
 pub use bulk::{
     Destination, LongHead, MAX_OWN_TRANSFERS, MAX_TRANSFERS, Region, RegionId, RegionInUse, Rights, TransferError,
     TransferId, TransferKind,
@@ -241,7 +243,8 @@ pub use bulk::{
 pub use connect::{ConnectError, Description};
 pub use dispatch::BUDGET;
 pub use endpoint::{
-    CallError, ConnectionEvent, Endpoint, MemberEvent, Message, Outcome, Request, Returned, Sender, Transfer,
+    CallError, ConnectionEvent, Endpoint, GroupMessage, MemberEvent, Message, Outcome, Request, Returned, Sender,
+    Transfer,
 };
 pub use endpoint_set::EndpointSet;
 pub use errors::{NotOpen, NotReached, Problem, RequestError};
@@ -249,6 +252,7 @@ pub use event_mask::Events;
 pub use events::ConnectionChange;
 pub use group::{GroupError, GroupMember};
 pub use group_place::Placement;
+pub use multicast::{Multicast, MulticastError, MulticastSendError, OwnedGroupMessage};
 pub use names::{CallId, Connection, EndpointName, HandlerId, InvalidName, tag_of};
 pub use node::{Counters, EndpointError, Node};
 pub use object_table::{ObjectId, ObjectTable};

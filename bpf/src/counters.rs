@@ -2,6 +2,7 @@ use std::fmt;
 
 use am_wire::Reason;
 use am_wire::gate::GateError;
+use am_wire::stamp::Refusal;
 use am_wire::steer::PassReason;
 use aya::maps::{MapData, MapError, PerCpuArray};
 
@@ -14,10 +15,13 @@ const NO_SOCKET: usize = 42;
 const BOUNCED: usize = 43;
 const LOST: usize = 44;
 const GATE: usize = 45;
+const STAMPED: usize = 48;
+const STAMPED_AGAIN: usize = 49;
+const STAMP_REFUSED: usize = 50;
 const COUNTERS: usize = 64;
 
 /// All counters of steering, and their names.
-const NAMES: [(usize, &str); 16] = [
+const NAMES: [(usize, &str); 30] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + PassReason::Foreign as usize, "xdp_pass_foreign"),
     (PASS + PassReason::OtherHost as usize, "xdp_pass_other_host"),
@@ -28,12 +32,26 @@ const NAMES: [(usize, &str); 16] = [
     (DROP + Reason::NoFlow as usize, "xdp_drop_unknown_flow"),
     (DROP + Reason::NodeFlow as usize, "xdp_drop_misused_flow_zero"),
     (DROP + Reason::Length as usize, "xdp_drop_bad_length"),
+    (DROP + Reason::Words as usize, "xdp_drop_bad_words"),
+    (DROP + Reason::Body as usize, "xdp_drop_bad_body"),
+    (DROP + Reason::NoGroup as usize, "xdp_drop_unknown_group"),
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
     (BOUNCED, "xdp_bounced"),
     (GATE + 1 + GateError::Malformed as usize, "xdp_drop_senseless_control"),
     (GATE + 1 + GateError::OverLimit as usize, "xdp_drop_control_over_limit"),
     (LOST, "xdp_lost_on_purpose"),
+    (STAMPED, "xdp_stamped"),
+    (STAMPED_AGAIN, "xdp_stamped_again"),
+    (STAMP_REFUSED + Refusal::Epoch as usize, "xdp_unstamped_epoch"),
+    (STAMP_REFUSED + Refusal::Lease as usize, "xdp_unstamped_lease"),
+    (STAMP_REFUSED + Refusal::Sender as usize, "xdp_unstamped_sender"),
+    (STAMP_REFUSED + Refusal::Address as usize, "xdp_unstamped_address"),
+    (STAMP_REFUSED + Refusal::Tag as usize, "xdp_unstamped_tag"),
+    (STAMP_REFUSED + Refusal::Gap as usize, "xdp_unstamped_gap"),
+    (STAMP_REFUSED + Refusal::Forgotten as usize, "xdp_unstamped_forgotten"),
+    (STAMP_REFUSED + Refusal::Credit as usize, "xdp_unstamped_credit"),
+    (STAMP_REFUSED + Refusal::Window as usize, "xdp_unstamped_window"),
 ];
 
 /// What happened to the frames that arrived since the program was loaded.
@@ -67,7 +85,7 @@ impl Counters {
     /// Name and value of each counter; counters that are optional only if they count.
     pub fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         for (number, name) in NAMES {
-            if !matches!(number, REDIRECTED | LOST) || self.by_number[number] > 0 {
+            if !matches!(number, REDIRECTED | LOST | STAMPED..) || self.by_number[number] > 0 {
                 each(name, self.by_number[number]);
             }
         }

@@ -33,6 +33,12 @@ impl Kernel {
         !self.is_older_than(5, 18)
     }
 
+    /// Whether the program can stamp group frames. Atomic operations with a result came with 5.12; only the program for frames in several
+    /// pieces has them.
+    pub fn has_sequencer(&self) -> bool {
+        self.has_frags()
+    }
+
     /// Whether it asks for CAP_PERFMON beside CAP_BPF to load the programs. The verifiers of 5.10 and 6.1 do; that of
     /// 6.12 does not.
     pub fn needs_perfmon(&self) -> bool {

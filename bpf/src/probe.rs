@@ -4,6 +4,7 @@ use std::io;
 use am_wire::Reason;
 use am_wire::frame::MIN_FRAME;
 use am_wire::gate::{GateError, SOURCES};
+use am_wire::stamp::Refusal;
 use am_wire::steer::{Decision, PassReason};
 use aya::maps::{Array, MapData, MapError};
 use aya::programs::{TestRun, TestRunOptions, TestRunResult};
@@ -73,6 +74,27 @@ impl Probe {
         Ok((start, result.data_size_out as usize))
     }
 
+    /// What the program makes of a frame to be stamped, at this time in nanoseconds: whether it had a number already, and the
+    /// frame as it is sent on.
+    ///
+    /// # Errors
+    /// As [`Probe::decide`].
+    pub fn sequence(&mut self, frame: &[u8], now: u64) -> Result<(Result<bool, Refusal>, Vec<u8>), ProbeError> {
+        self.set_clock(frame, now)?;
+        let mut out = vec![0; frame.len()];
+        let answer = self.run(frame, Some(&mut out))?.return_value;
+        let outcome = match answer >> 12 {
+            again @ (0 | 1) => Ok(again == 1),
+            refused => Err(*Refusal::ALL.get(refused as usize - 2).ok_or(ProbeError::Answer(answer))?),
+        };
+        Ok((outcome, out))
+    }
+
+    fn set_clock(&mut self, frame: &[u8], now: u64) -> Result<(), ProbeError> {
+        let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
+        self.buckets.set(CLOCK, now, 0).map_err(failed)
+    }
+
     /// What the program decides about a frame of at least 14 bytes.
     ///
     /// # Errors
@@ -88,8 +110,7 @@ impl Probe {
     /// # Errors
     /// As [`Probe::decide`].
     pub fn gate_refusal(&mut self, frame: &[u8], now: u64) -> Result<Option<GateError>, ProbeError> {
-        let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
-        self.buckets.set(CLOCK, now, 0).map_err(failed)?;
+        self.set_clock(frame, now)?;
         let answer = self.run(frame, None)?.return_value;
         match answer >> 12 {
             0 => Ok(None),
@@ -116,6 +137,7 @@ fn decode(answer: u32) -> Option<Decision> {
         3 => Some(Decision::Socket(detail)),
         4 => Some(Decision::Bounce(detail)),
         5 => Some(Decision::Control(detail)),
+        6 => Some(Decision::Sequence(detail)),
         _ => None,
     }
 }

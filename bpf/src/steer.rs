@@ -1,9 +1,10 @@
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use am_wire::bounce::RejectTemplate;
+use am_wire::group::JoinedGroups;
 use am_wire::{Address, Flow};
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData, PerCpuArray, XskMap};
@@ -11,8 +12,11 @@ use aya::maps::{HashMap, MapData, PerCpuArray, XskMap};
 use crate::error::root_cause;
 use crate::object::{Object, set_socket};
 use crate::share::{self, Program};
+use crate::stamps::StampTables;
 use crate::table::{self, Table};
-use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
+use crate::{
+    AttachError, AttachMode, Attachment, Config, Counters, CountersError, Kernel, LoadError, ProgramStamps, SocketError,
+};
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 
@@ -25,6 +29,14 @@ pub struct Steer {
     counters: PerCpuArray<MapData, u64>,
     sockets: Mutex<XskMap<MapData>>,
     added: Mutex<HashMap<MapData, u64, u32>>,
+    groups: Mutex<Groups>,
+    stamps: Arc<StampTables>,
+}
+
+/// The joined groups, and the program's table of them.
+struct Groups {
+    joined: JoinedGroups,
+    map: HashMap<MapData, u64, u32>,
 }
 
 impl Steer {
@@ -46,6 +58,8 @@ impl Steer {
             counters: object.map("counts")?,
             sockets: Mutex::new(object.map("sockets")?),
             added: Mutex::new(object.map("added")?),
+            groups: Mutex::new(Groups { joined: JoinedGroups::new(), map: object.map("groups")? }),
+            stamps: Arc::new(StampTables::of(&mut object, "stamps")?),
             object,
         })
     }
@@ -115,6 +129,47 @@ impl Steer {
     /// with [`Config::node_socket`].
     pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         self.table.set_flow(flow, socket);
+    }
+
+    /// Steer the frames of a group to the socket with this index, of which the queue is set. Returns the group's place, or `None` if the node has joined
+    /// [as many as it can](JoinedGroups::MAX). Frames to be stamped go there too, until the table of [`Steer::stamps`] is opened for the group.
+    ///
+    /// # Errors
+    /// The kernel's: it has no memory.
+    pub fn join_group(&self, group: u64, socket: u8) -> io::Result<Option<usize>> {
+        let mut groups = self.groups();
+        let Some(place) = groups.joined.join(group, socket) else { return Ok(None) };
+        let entry = u32::from(self.table.entry(socket)) | (place as u32) << 16;
+        if let Err(error) = groups.map.insert(group.to_be(), entry, 0) {
+            groups.joined.leave(group);
+            return Err(root_cause(&error));
+        }
+        Ok(Some(place))
+    }
+
+    /// Whether a group was joined.
+    pub fn has_joined(&self, group: u64) -> bool {
+        self.groups().joined.find(group).is_some()
+    }
+
+    /// Drop and count the frames of this group from now on. Stamping ends too.
+    pub fn leave_group(&self, group: u64) {
+        let mut groups = self.groups();
+        if let Some(place) = groups.joined.leave(group) {
+            // A missing entry needs no removal.
+            let _ = groups.map.remove(&group.to_be());
+            self.stamps[place].close();
+        }
+    }
+
+    /// The table by which the program stamps the frames of a group. `None` if this kernel's program cannot, or if the group was not joined.
+    pub fn stamps(&self, group: u64) -> Option<ProgramStamps> {
+        let (place, _) = self.groups().joined.find(group)?;
+        Kernel::running().has_sequencer().then(|| ProgramStamps { tables: self.stamps.clone(), place })
+    }
+
+    fn groups(&self) -> MutexGuard<'_, Groups> {
+        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Set the reject template of a flow, for the time when the node is [full](Steer::set_rx_full). Without one, its

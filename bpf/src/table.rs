@@ -1,16 +1,11 @@
 //! The steering table: memory shared with the kernel's program. A flow opens or closes with one store.
 
-use std::ffi::c_void;
-use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use am_wire::bounce::RejectTemplate;
 use am_wire::{Flow, gate};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::mapped::{Mapped, Shared};
 use crate::object::Object;
 use crate::{Config, LoadError};
 
@@ -30,50 +25,24 @@ struct Layout {
     known: [AtomicU64; gate::SOURCES],
 }
 
+// SAFETY: `Layout` is `repr(C)` and has atomics in it and nothing else.
+unsafe impl Shared for Layout {}
+
 /// The mapped table.
 #[derive(Debug)]
 pub(crate) struct Table {
-    memory: NonNull<Layout>,
+    layout: Mapped<Layout>,
     /// The receive queue of each socket.
     queues: Box<[AtomicU8; SOCKETS]>,
 }
 
-// SAFETY: the memory is mapped until the last use (drop takes `self` by value)
-// and consists of atomics alone.
-unsafe impl Send for Table {}
-// SAFETY: as above; everything behind a shared reference is atomic.
-unsafe impl Sync for Table {}
-
 impl Table {
-    /// Bytes of the map's one element.
-    const BYTES: usize = size_of::<Layout>();
-
     /// The table of a loaded object, without flows.
     pub(crate) fn of(object: &mut Object, config: &Config) -> Result<Table, LoadError> {
-        let map = object.array("tables")?;
-        let size = map.info().map_err(|error| LoadError::Object(error.to_string()))?.value_size();
-        if size as usize != Self::BYTES {
-            return Err(LoadError::Object(format!("its table has {size} bytes, not {}", Self::BYTES)));
-        }
-        let table = Table::map(map.fd()).map_err(|error| LoadError::Object(format!("mapping its table: {error}")))?;
+        let queues = Box::new([const { AtomicU8::new(0) }; SOCKETS]);
+        let table = Table { layout: Mapped::of(object, "tables")?, queues };
         table.set_node_socket(config.node_socket);
         Ok(table)
-    }
-
-    /// Map the memory of an array map with one element of [`Table::BYTES`].
-    fn map(fd: impl AsFd) -> io::Result<Table> {
-        let length = const { NonZeroUsize::new(Self::BYTES).unwrap() };
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches
-        // no memory of ours; the kernel refuses a length beyond the map's.
-        let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0)? };
-        Ok(Table { memory: memory.cast(), queues: Box::new([const { AtomicU8::new(0) }; SOCKETS]) })
-    }
-
-    fn layout(&self) -> &Layout {
-        // SAFETY: the mapping is page-aligned, BYTES long, lives as long as
-        // `self`, and any bytes are valid for atomics, whoever writes them.
-        unsafe { self.memory.as_ref() }
     }
 
     /// Steer a flow to a socket, or to none. [`Flow::NODE`] stays.
@@ -86,7 +55,7 @@ impl Table {
     /// Set or remove the reject template of a flow. The gate then knows the peer's address.
     pub(crate) fn set_reject_template(&self, flow: Flow, template: Option<&RejectTemplate>) {
         let bytes = template.map_or([0; RejectTemplate::BYTES], RejectTemplate::to_bytes);
-        let words = &self.layout().reject_templates[flow.index()];
+        let words = &self.layout.reject_templates[flow.index()];
         // The last word has the mark that makes the template valid: removed first, written last.
         words[3].store(0, Ordering::Relaxed);
         // The mark must be visible before the other words.
@@ -95,18 +64,18 @@ impl Table {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
         }
         if let Some(to) = template.map(RejectTemplate::to) {
-            self.layout().known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
+            self.layout.known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
         }
     }
 
     /// Whether the program rejects requests.
     pub(crate) fn set_rx_full(&self, is_full: bool) {
-        self.layout().rx_full.store(is_full.into(), Ordering::Relaxed);
+        self.layout.rx_full.store(is_full.into(), Ordering::Relaxed);
     }
 
     /// The last unknown flow of a frame, once.
     pub(crate) fn take_unknown_flow(&self) -> Option<Flow> {
-        let flow = &self.layout().unknown_flow;
+        let flow = &self.layout.unknown_flow;
         if flow.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -119,31 +88,23 @@ impl Table {
     }
 
     fn store(&self, flow: Flow, entry: u16) {
-        self.layout().flows[flow.index()].store(entry, Ordering::Relaxed);
+        self.layout.flows[flow.index()].store(entry, Ordering::Relaxed);
     }
 
     /// Set the receive queue of a socket, in the entries of its flows too.
     pub(crate) fn set_queue(&self, socket: u8, queue: u8) {
         self.queues[socket as usize].store(queue, Ordering::Relaxed);
         let entry = self.entry(socket);
-        let flows = self.layout().flows.iter();
+        let flows = self.layout.flows.iter();
         for flow in flows.filter(|flow| flow.load(Ordering::Relaxed) as u8 == entry as u8) {
             flow.store(entry, Ordering::Relaxed);
         }
     }
 
     /// An entry: the socket's index plus one, because 0 means none, and its queue.
-    fn entry(&self, socket: u8) -> u16 {
+    pub(crate) fn entry(&self, socket: u8) -> u16 {
         let socket = socket.min(LAST_SOCKET);
         let queue = self.queues[socket as usize].load(Ordering::Relaxed);
         (socket as u16 + 1) | (queue as u16) << 8
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map` with this length, and unmapped only here. It
-        // can fail only for another address or length, so there is nothing to report.
-        let _ = unsafe { munmap(self.memory.cast::<c_void>(), Self::BYTES) };
     }
 }

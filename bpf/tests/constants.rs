@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate;
+use am_wire::group::{self, GroupFrame, GroupHeader, JoinedGroups};
+use am_wire::stamp::{self, Refusal};
 use am_wire::steer::PassReason;
 use am_wire::{Address, AddressSet, Class, EtherType, Flow, Framing, HEAD_WORDS, Header, Kind, Reason};
 
@@ -163,6 +165,7 @@ fn kinds() -> Vec<(&'static str, u64)> {
         ("CODE_BUNDLE_REPLIES", code(Kind::Coalesced(Class::Reply))),
         ("CODE_PUT", code(Kind::Put)),
         ("CODE_GET", code(Kind::Get)),
+        ("CODE_GROUP", code(Kind::Group)),
     ]
 }
 
@@ -177,6 +180,9 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("REASON_NO_FLOW", Reason::NoFlow as u64),
         ("REASON_NODE_FLOW", Reason::NodeFlow as u64),
         ("REASON_LENGTH", Reason::Length as u64),
+        ("REASON_WORDS", Reason::Words as u64),
+        ("REASON_BODY", Reason::Body as u64),
+        ("REASON_NO_GROUP", Reason::NoGroup as u64),
         ("LENGTH_SHORT", 0),
         ("LENGTH_UNIT", 16),
         ("NARROW_UNITS", length_codes(Framing::Bare, true)),
@@ -195,8 +201,37 @@ fn enumerations() -> Vec<(&'static str, u64)> {
     ]
 }
 
+fn groups() -> Vec<(&'static str, u64)> {
+    let bytes = |what| GroupHeader { what, ..GroupHeader::to_stamp(0, 0, 0, 0) }.to_bytes();
+    let what_at = bytes(GroupFrame::Datagram).iter().position(|&byte| byte != 0).unwrap();
+    vec![
+        ("GROUP_HEADER_AT", group::GROUP_HEADER_AT as u64),
+        ("GROUP_HEADER_BYTES", GroupHeader::BYTES as u64),
+        ("GROUP_TAGGED_BYTES", GroupHeader::BYTES as u64 - 8),
+        ("GROUP_WHAT_AT", (group::GROUP_HEADER_AT + what_at) as u64),
+        ("GROUP_TO_STAMP", bytes(GroupFrame::ToStamp)[what_at].into()),
+        ("GROUP_STAMPED", bytes(GroupFrame::Stamped)[what_at].into()),
+        ("GROUP_DATAGRAM", bytes(GroupFrame::Datagram)[what_at].into()),
+        ("GROUPS", JoinedGroups::MAX as u64),
+        ("SENDERS", stamp::SENDERS as u64),
+        ("REMEMBERED", stamp::REMEMBERED as u64),
+        ("REMEMBERED_NUMBER_BITS", stamp::NUMBER_BITS.into()),
+        ("REFUSAL_NO_GROUP", Refusal::NoGroup as u64),
+        ("REFUSAL_EPOCH", Refusal::Epoch as u64),
+        ("REFUSAL_LEASE", Refusal::Lease as u64),
+        ("REFUSAL_SENDER", Refusal::Sender as u64),
+        ("REFUSAL_ADDRESS", Refusal::Address as u64),
+        ("REFUSAL_TAG", Refusal::Tag as u64),
+        ("REFUSAL_GAP", Refusal::Gap as u64),
+        ("REFUSAL_FORGOTTEN", Refusal::Forgotten as u64),
+        ("REFUSAL_CREDIT", Refusal::Credit as u64),
+        ("REFUSAL_WINDOW", Refusal::Window as u64),
+    ]
+}
+
 #[test]
 fn the_kernels_numbers_are_ours() {
-    let ours: BTreeMap<_, _> = [layout(), layout_of_bare(), kinds(), enumerations()].into_iter().flatten().collect();
+    let ours: BTreeMap<_, _> =
+        [layout(), layout_of_bare(), kinds(), enumerations(), groups()].into_iter().flatten().collect();
     assert_eq!(defines(), ours);
 }

@@ -212,15 +212,18 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Calls {
     waiting: SlotMap<DefaultKey, Call>,
-    /// The deadlines of the waiting calls, and of some that already had their outcome (stale entries).
+    /// The deadlines of the waiting calls but the latest, and of some that already had their outcome (stale entries).
     due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
+    /// The latest calls, whose deadlines are sorted once one may have passed: by then nearly all calls have their answers. While it is full,
+    /// there are others.
+    latest: Vec<DefaultKey>,
     /// When to check for calls without an answer.
     next_check: Time,
     /// Connections that ended while calls on them waited.
     ended: Vec<(FlowId, ReturnReason)>,
 }
 
-/// Stale entries are removed when the heap has more than two entries for each waiting call, and this many more.
+/// How many more stale entries there may be than places for calls.
 const MAX_STALE: usize = 64;
 
 /// How often to check whether messages of an ended connection may still return.
@@ -228,21 +231,34 @@ const RECHECK: Duration = Duration::from_millis(1);
 
 impl Default for Calls {
     fn default() -> Self {
-        Calls { waiting: SlotMap::new(), due: BinaryHeap::new(), next_check: Time::NEVER, ended: Vec::new() }
+        let (waiting, due, latest, ended) = Default::default();
+        Calls { waiting, due, latest, next_check: Time::NEVER, ended }
     }
 }
 
 impl Calls {
+    #[inline]
     fn add(&mut self, call: Call) -> CallId {
-        let due = call.due;
-        let Calls { waiting, due: heap, .. } = self;
-        let key = waiting.insert(call);
-        if heap.len() > 2 * waiting.len() + MAX_STALE {
-            heap.retain(|Reverse((_, key))| waiting.contains_key(*key));
+        self.next_check = self.next_check.min(call.due);
+        let key = self.waiting.insert(call);
+        if self.latest.len() < self.latest.capacity() {
+            self.latest.push(key);
         }
-        heap.push(Reverse((due, key)));
-        self.next_check = self.next_check.min(due);
         CallId(key.data().as_ffi())
+    }
+
+    /// Sort the deadlines of the latest calls into the others. Those of all waiting calls are sorted anew after at least as many calls.
+    fn sort_latest(&mut self) {
+        let Calls { waiting, due, latest, .. } = self;
+        let entry = |(key, call): (DefaultKey, &Call)| Reverse((call.due, key));
+        if latest.len() == latest.capacity() || due.len() > 2 * waiting.capacity() + MAX_STALE {
+            due.clear();
+            due.extend(waiting.iter().map(entry));
+        } else {
+            due.extend(latest.iter().filter_map(|key| Some(entry((*key, waiting.get(*key)?)))));
+        }
+        latest.clear();
+        latest.reserve(waiting.capacity() + MAX_STALE);
     }
 
     /// Remove this call, if it waits and `is_it` is true for it.
@@ -260,6 +276,7 @@ impl Calls {
 
     /// Remove a call whose deadline has passed.
     fn pop_due(&mut self, now: Time) -> Option<(CallId, Call)> {
+        self.sort_latest();
         while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
             self.due.pop();
             if let Some(call) = self.waiting.remove(key) {

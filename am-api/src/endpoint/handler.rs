@@ -3,7 +3,8 @@
 use derive_where::derive_where;
 
 use crate::{
-    ConnectionEvent, Destination, HandlerId, LongHead, MemberEvent, Message, Outcome, Request, Returned, Transfer,
+    ConnectionEvent, Destination, GroupMessage, HandlerId, LongHead, MemberEvent, Message, Outcome, Request, Returned,
+    Transfer,
 };
 
 type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
@@ -14,6 +15,7 @@ type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
 type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 type Into<S> = Box<dyn FnMut(&mut S, &LongHead<'_>) -> Option<Destination>>;
 type OnMembers<S> = Box<dyn FnMut(&mut S, MemberEvent<'_, S>)>;
+type OnGroup<S> = Box<dyn FnMut(&mut S, GroupMessage<'_, S>)>;
 
 /// The handlers of an endpoint. They are boxed at set-up, so running one does not allocate.
 #[derive_where(Default)]
@@ -29,6 +31,7 @@ pub(crate) struct Handlers<S> {
     /// Where the payloads of long messages go.
     pub(crate) into: Option<Into<S>>,
     pub(crate) members: Option<OnMembers<S>>,
+    pub(crate) group: Option<OnGroup<S>>,
 }
 
 /// Functions by [`HandlerId`]. The table is as long as the largest index in use requires.

@@ -1,6 +1,7 @@
 //! Endpoints: messages arrive there and run its handlers.
 
 mod call;
+mod group_message;
 mod handler;
 mod message;
 mod sender;
@@ -18,6 +19,8 @@ use am_wire::Class;
 use am_wire::control::Name;
 
 pub use call::{CallError, Outcome};
+pub use group_message::GroupMessage;
+pub(crate) use group_message::group_payload;
 pub(crate) use handler::Handlers;
 pub(crate) use message::Head;
 pub use message::{ConnectionEvent, MemberEvent, Message, Request, Returned};
@@ -384,6 +387,7 @@ impl<S> Drop for Endpoint<S> {
         node.core().close_endpoint(self.id, &dropped);
         node.events.remove(self.id);
         node.members.remove(self.id);
+        node.groups.remove_of(self.id);
         node.exhale();
         drop(node);
         drop(lent);

@@ -32,6 +32,7 @@ mod long_wires;
 mod lossy;
 mod members;
 mod moved;
+mod multicast;
 mod namesake_clients;
 mod namesakes;
 mod no_allocation;

@@ -12,6 +12,7 @@ mod killed;
 mod long;
 mod members;
 mod moved_interface;
+mod multicast;
 mod notes;
 mod ordinary;
 mod own_epoll;

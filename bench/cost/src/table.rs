@@ -17,7 +17,7 @@ use crate::trips::TOGETHER;
 const TOLERATED: (u64, u64) = (2, 2);
 
 /// How many per cent more than a bare request and its reply a remote procedure call may cost.
-const RPC: u64 = 35;
+const RPC: u64 = 30;
 
 /// Tags, endpoints and the error model may cost so many per cent of a round trip.
 const ENDPOINTS: u64 = 10;

@@ -155,7 +155,8 @@ fn every_reason_to_drop() {
         (Reason::Kind, Bare, |b| b[6] |= 0x30),                    // form 13
         (Reason::Kind, Split, |b| b[14] |= 0xc0),                  //
         (Reason::Kind, Plain, |b| b[15] |= 0xc0),                  //
-        (Reason::Kind, Plain, |b| b[15] |= 0x80),                  // an extended kind with code 7
+        (Reason::NodeFlow, Plain, |b| b[15] |= 0x80),              // a group frame on flow 17
+        (Reason::Kind, Plain, |b| (b[15], b[18]) = (0x80, 8)),     // an extended kind with code 8
         (Reason::NoFlow, Plain, |b| b[16] |= 0x40),                // flow id of 15 bits
         (Reason::NodeFlow, Plain, |b| b[16..18].fill(0)),          // a request on flow 0
         (Reason::NodeFlow, Plain, |b| (b[15], b[18]) = (0x80, 1)), // control on flow 17
@@ -181,14 +182,19 @@ fn record(seen: &mut Seen, decision: Decision) {
         Decision::Socket(_) => "Socket".to_owned(),
         Decision::Bounce(_) => "Bounce".to_owned(),
         Decision::Control(_) => "Control".to_owned(),
+        Decision::Sequence(_) => "Sequence".to_owned(),
         other => format!("{other:?}"),
     };
     *seen.entry(name).or_default() += 1;
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     env::var("STEER_SEED").map_or_else(|_| clock(), |text| text.parse().expect("STEER_SEED is a number"))
+}
+
+pub(crate) fn frames_of_a_run() -> u64 {
+    env::var("STEER_FRAMES").map_or(FRAMES, |text| text.parse().expect("STEER_FRAMES is a number"))
 }
 
 /// How a flow's requests go back, if they can: two in three.
@@ -231,6 +237,7 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
         let mut twins = Twins::with(&config, load(&config));
         let open = open_flows(&mut frames, &mut twins);
         (0..frames.random.random_range(0..4)).for_each(|_| twins.add_address(frames.own()));
+        (0..frames.random.random_range(0..=8_u64)).for_each(|group| twins.join_group(group + 1, group as u8));
         twins.set_full(frames.random.random_bool(0.5));
         for _ in 0..ROUND {
             let frame = frames.next(&twins.rust, &open);
@@ -242,19 +249,19 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
 
 #[test]
 fn random_frames() {
-    let count = env::var("STEER_FRAMES").map_or(FRAMES, |text| text.parse().expect("STEER_FRAMES is a number"));
-    let seed = seed();
+    let (count, seed) = (frames_of_a_run(), seed());
     println!("STEER_SEED={seed}");
     let load = |config: &Config| Probe::load(config).unwrap_or_else(|error| panic!("{error}"));
     let seen = compare(seed, count, load).unwrap_or_else(|difference| panic!("STEER_SEED={seed}: {difference}"));
 
     // All answers came, and often: the frames were not all of one sort.
     println!("{seen:#?}");
-    use Reason::{Kind, Length, NoFlow, NodeFlow, Short, Source, Version};
-    let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length];
+    use Reason::{Body, Kind, Length, NoFlow, NoGroup, NodeFlow, Short, Source, Version, Words};
+    let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length, Words, Body, NoGroup];
     let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
     let passes = [PassReason::Foreign, PassReason::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
-    for answer in drops.into_iter().chain(passes).chain(["Socket", "Control", "Bounce"].map(str::to_owned)) {
+    for answer in drops.into_iter().chain(passes).chain(["Socket", "Control", "Bounce", "Sequence"].map(str::to_owned))
+    {
         assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
     }
 }

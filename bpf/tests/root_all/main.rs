@@ -7,6 +7,7 @@ mod cable;
 mod differential;
 mod gate;
 mod process;
+mod sequence;
 mod share;
 mod twins;
 mod variants;

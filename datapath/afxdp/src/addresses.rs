@@ -15,6 +15,8 @@ use crate::{XdpOpenError, sockopt};
 pub(crate) struct NodeAddresses {
     pub(crate) own: Address,
     pub(crate) added: AddressSet,
+    /// Addresses of the groups that the node has joined.
+    groups: Vec<Address>,
     filter: Filter,
 }
 
@@ -30,8 +32,8 @@ impl NodeAddresses {
     /// # Errors
     /// The interface cannot accept the address.
     pub(crate) fn new(own: Address, interface: &Interface) -> Result<NodeAddresses, XdpOpenError> {
-        let filter = filter(interface, own, &AddressSet::new())?;
-        Ok(NodeAddresses { own, added: AddressSet::new(), filter })
+        let filter = filter(interface, own, &AddressSet::new(), &[])?;
+        Ok(NodeAddresses { own, added: AddressSet::new(), groups: Vec::new(), filter })
     }
 
     /// Have the interface accept them that replaces one that is gone.
@@ -39,7 +41,7 @@ impl NodeAddresses {
     /// # Errors
     /// It cannot accept them.
     pub(crate) fn move_to(&mut self, interface: &Interface) -> Result<(), XdpOpenError> {
-        self.filter = filter(interface, self.own, &self.added)?;
+        self.filter = filter(interface, self.own, &self.added, &self.groups)?;
         Ok(())
     }
 
@@ -60,6 +62,30 @@ impl NodeAddresses {
         Ok(())
     }
 
+    /// The added ones, and those of groups.
+    pub(crate) fn with_groups(&self) -> impl Iterator<Item = Address> {
+        self.added.iter().chain(self.groups.iter().copied())
+    }
+
+    /// Add the address of a group. Several groups may have the same one.
+    ///
+    /// # Errors
+    /// The interface cannot accept it.
+    pub(crate) fn add_group(&mut self, address: Address) -> io::Result<()> {
+        self.filter.accept(address)?;
+        self.groups.push(address);
+        Ok(())
+    }
+
+    /// Remove the address of one group. Returns whether no other group has it.
+    pub(crate) fn remove_group(&mut self, address: Address) -> bool {
+        if let Some(at) = self.groups.iter().position(|group| *group == address) {
+            self.groups.swap_remove(at);
+            self.filter.refuse(address);
+        }
+        !self.groups.contains(&address)
+    }
+
     /// Remove an added address. False if there is no such address.
     pub(crate) fn remove(&mut self, address: Address) -> bool {
         let is_removed = self.added.remove(address);
@@ -70,9 +96,9 @@ impl NodeAddresses {
     }
 }
 
-fn filter(interface: &Interface, own: Address, added: &AddressSet) -> Result<Filter, XdpOpenError> {
+fn filter(interface: &Interface, own: Address, added: &AddressSet, groups: &[Address]) -> Result<Filter, XdpOpenError> {
     let mut filter = Filter { socket: None, interface: interface.index };
-    for address in added.iter().chain((own != interface.address).then_some(own)) {
+    for address in added.iter().chain(groups.iter().copied()).chain((own != interface.address).then_some(own)) {
         let doing = || format!("adding the address {address} to the interface");
         filter.accept(address).map_err(|error| XdpOpenError::system(doing(), error))?;
     }
@@ -104,7 +130,7 @@ impl Filter {
 fn membership(interface: u32, Address([a, b, c, d, e, f]): Address) -> packet_mreq {
     packet_mreq {
         mr_ifindex: interface as c_int,
-        mr_type: libc::PACKET_MR_UNICAST as u16,
+        mr_type: if a & 1 == 1 { libc::PACKET_MR_MULTICAST } else { libc::PACKET_MR_UNICAST } as u16,
         mr_alen: 6,
         mr_address: [a, b, c, d, e, f, 0, 0],
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use am_bpf::{AttachMode, Attachment, NodeSwitch, Program, Steer};
-use am_wire::Address;
+use am_wire::{Address, group};
 
 use crate::XdpOpenError;
 use crate::addresses::{NodeAddresses, derived_address};
@@ -154,7 +154,7 @@ impl InterfaceNode {
         let (steer, mailbox, own) = (&mut *self.steer, &self.mailbox, self.addresses.own);
         let mut interfaces = lock_interfaces();
         self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
-        for added in self.addresses.added.iter() {
+        for added in self.addresses.with_groups() {
             self.registration.add_address(&mut interfaces, added)?;
         }
         Ok(())
@@ -177,6 +177,37 @@ impl InterfaceNode {
         if self.addresses.remove(address) {
             self.steer.remove_address(address);
             self.registration.remove_address(address);
+        }
+    }
+
+    /// Receive the frames of a group, on an interface with several nodes too: the one that gets a frame passes copies to the others.
+    /// False if the node has joined as many groups as it can.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn join_group(&mut self, group: u64) -> io::Result<bool> {
+        let address = group::address(group);
+        if self.steer.has_joined(group) {
+            return Ok(true);
+        }
+        if self.steer.join_group(group, SOCKET)?.is_none() {
+            return Ok(false);
+        }
+        let added = self.addresses.add_group(address);
+        added
+            .and_then(|()| self.registration.add_address(&mut lock_interfaces(), address).map_err(io::Error::other))
+            .inspect_err(|_| self.leave_group(group))?;
+        Ok(true)
+    }
+
+    /// No longer receive the frames of a group.
+    pub(crate) fn leave_group(&mut self, group: u64) {
+        let address = group::address(group);
+        if self.steer.has_joined(group) {
+            self.steer.leave_group(group);
+            if self.addresses.remove_group(address) {
+                self.registration.remove_address(address);
+            }
         }
     }
 

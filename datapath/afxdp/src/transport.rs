@@ -1,8 +1,11 @@
 //! The transport: each call goes to the rings or to the steering program.
 
-use am_bpf::Counters;
+use std::io;
+use std::sync::Arc;
+
+use am_bpf::{Counters, Kernel};
 use am_ring::{Frame, Pool};
-use am_transport::{Caps, Command, Notice, PeerAddressError, Transport};
+use am_transport::{Caps, Command, JoinedGroup, Notice, PeerAddressError, SharedStamps, Transport};
 use am_wire::{Address, Buffer, Reason};
 
 use crate::attach::SOCKET;
@@ -28,6 +31,12 @@ fn receive_with_siblings(
         each(frame);
     });
     taken + received
+}
+
+/// Why the XDP program does not stamp.
+fn no_sequencer() -> String {
+    let kernel = Kernel::running().release;
+    format!("kernel {kernel} is too old: an XDP program that stamps needs 5.18")
 }
 
 impl Xdp {
@@ -112,6 +121,19 @@ impl Transport for Xdp {
                 // A cell that was set before keeps its queue, and the new one is closed.
                 _ = lent.set(queue.map_err(refused)?);
             }
+            Command::JoinGroup { group, joined } => {
+                let kernel = |why: io::Error| PeerAddressError::NoGroup {
+                    transport: self.caps.name.clone(),
+                    why: why.to_string(),
+                };
+                if !self.node.join_group(group).map_err(kernel)? {
+                    return Err(PeerAddressError::too_many_groups(&self.caps));
+                }
+                let stamps = self.node.steer.stamps(group).map(|stamps| Arc::new(stamps) as SharedStamps);
+                // A cell that was set before keeps its answer, which is the same.
+                _ = joined.set(JoinedGroup { stamps: stamps.ok_or_else(no_sequencer) });
+            }
+            Command::LeaveGroup(group) => self.node.leave_group(group),
             _ => return command.without_peers(&self.caps),
         }
         Ok(())

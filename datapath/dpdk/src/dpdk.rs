@@ -116,6 +116,10 @@ impl Transport for Dpdk {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
+        if matches!(command, Command::JoinGroup { .. }) {
+            // The port's filter takes no group address.
+            return command.without_peers(&self.caps);
+        }
         let is_known = |address| self.steering.is_served(address);
         let is_new = matches!(command, Command::AddAddress(address) if !is_known(address));
         let is_old = matches!(command, Command::RemoveAddress(address) if is_known(address));

@@ -6,6 +6,7 @@ use std::{io, mem};
 use am_proto::{Command as Output, Core, Event, Time};
 use am_ring::{Frame, Pool};
 use am_transport::{Caps, Command, Notice, Transport};
+use am_wire::Address;
 
 use crate::heartbeat::Heartbeat;
 
@@ -235,6 +236,14 @@ impl Engine {
         if !self.is_full {
             self.hand_over(1, transport);
         }
+    }
+
+    /// Hand a frame that is not the core's to the transport. It leaves with the next doorbell. `false` if there was no room.
+    pub fn send_frame<T: Transport + ?Sized>(&mut self, to: Address, frame: &Frame, transport: &mut T) -> bool {
+        let is_sent = transport.send(to, frame);
+        self.sent += usize::from(is_sent);
+        self.is_full |= !is_sent;
+        is_sent
     }
 
     /// Hand up to `most` frames to the transport.

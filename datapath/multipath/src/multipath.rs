@@ -333,7 +333,9 @@ impl Transport for Multipath {
                 Err(PeerAddressError::not_served(&self.joint.caps, address, why))
             }
             Command::RemoveAddress(_) => Ok(()),
-            Command::LendQueue { .. } => command.without_peers(&self.joint.caps),
+            // A group frame has its sender's address on one path, which is not the one on another.
+            Command::LendQueue { .. } | Command::JoinGroup { .. } => command.without_peers(&self.joint.caps),
+            Command::LeaveGroup(_) => Ok(()),
             Command::Steer { .. }
             | Command::RxFull(_)
             | Command::RxCredit(_)

@@ -84,6 +84,7 @@ impl<B: Buffer> Core<B> {
             Kind::Control => self.on_control(&parsed, destination(frame.bytes())),
             Kind::Reject => self.on_any_reject(&parsed),
             Kind::Coalesced(class) => self.on_coalesced(&parsed, class, &frame),
+            Kind::Group => self.on_group_frame(frame),
         };
         if let Err(reason) = outcome {
             self.drop_frame(reason, header.flow, (framing != Framing::Bare).then_some(header.nonce));

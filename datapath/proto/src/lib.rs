@@ -38,6 +38,8 @@ mod flow;
 mod flows;
 mod gaps;
 mod group;
+mod group_frames;
+mod group_queue;
 mod handler_set;
 mod idle_flows;
 mod input;

@@ -1,10 +1,15 @@
 //! Commands from a node to its transport, and notices from the transport to the node.
 
 use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use am_wire::bounce::RejectTemplate;
+use am_wire::group::JoinedGroups;
+use am_wire::stamp::Stamps;
 use am_wire::{Address, AddressSet, Flow};
 
 use crate::{Caps, Transport};
@@ -69,6 +74,31 @@ pub enum Command<'a> {
         /// Set on success.
         lent: &'a OnceCell<LentQueue>,
     },
+    /// Hand over the [frames of a group](am_wire::group) from now on: those to the group's address, and those to this node. A frame to the group's
+    /// address is sent like any other, and reaches the other nodes on the link that have joined the group.
+    JoinGroup {
+        /// The group.
+        group: u64,
+        /// Set on success.
+        joined: &'a OnceCell<JoinedGroup>,
+    },
+    /// No longer hand over the frames of a group, nor stamp them. Leaving a group that was never joined is no error.
+    LeaveGroup(u64),
+}
+
+/// The table by which the transport stamps the frames of a group.
+pub type SharedStamps = Arc<dyn Deref<Target = Stamps> + Send + Sync>;
+
+/// What a node gets that has joined a group.
+pub struct JoinedGroup {
+    /// Frames to be stamped are stamped by this table and sent on, without waking the process, while it is open for the group. Otherwise, and without such a table, they are handed over. The error is why the transport does not stamp.
+    pub stamps: Result<SharedStamps, String>,
+}
+
+impl fmt::Debug for JoinedGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinedGroup").field("stamps", &self.stamps.as_ref().map(|_| ())).finish()
+    }
 }
 
 /// A queue of a device for another process, as two descriptors. The process needs nothing else. Closing both ends the loan.
@@ -103,7 +133,7 @@ impl Command<'_> {
     ///
     /// # Errors
     /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served,
-    /// [`PeerAddressError::NoQueue`] for a queue.
+    /// [`PeerAddressError::NoQueue`] for a queue, [`PeerAddressError::NoGroup`] for a group.
     pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
         match *self {
             Command::AddPeer(_) | Command::RemovePeer(_) => {
@@ -116,6 +146,10 @@ impl Command<'_> {
                 transport: caps.name.clone(),
                 why: "only `xdp:` has such queues".into(),
                 may_come: false,
+            }),
+            Command::JoinGroup { .. } => Err(PeerAddressError::NoGroup {
+                transport: caps.name.clone(),
+                why: "it carries no group frames".into(),
             }),
             _ => Ok(()),
         }
@@ -181,6 +215,14 @@ pub enum PeerAddressError {
         /// Whether another attempt soon may succeed: a queue that was not lent is in use, and the kernel may still be releasing it.
         may_come: bool,
     },
+    /// The transport cannot hand over the frames of a group ([`Command::JoinGroup`]).
+    #[error("`{transport}` does not join the group: {why}")]
+    NoGroup {
+        /// The transport.
+        transport: String,
+        /// Why, and what to do.
+        why: String,
+    },
 }
 
 crate::debug_as_display!(PeerAddressError);
@@ -189,6 +231,12 @@ impl PeerAddressError {
     /// This transport cannot serve this address.
     pub fn not_served(caps: &Caps, address: Address, why: impl Into<String>) -> PeerAddressError {
         PeerAddressError::NotServed { transport: caps.name.clone(), address, why: why.into() }
+    }
+
+    /// The node has joined as many groups as it can.
+    pub fn too_many_groups(caps: &Caps) -> PeerAddressError {
+        let why = format!("a node joins at most {} of them; leave another one first", JoinedGroups::MAX);
+        PeerAddressError::NoGroup { transport: caps.name.clone(), why }
     }
 
     /// Check that a transport that serves these addresses can serve another one.

@@ -81,7 +81,9 @@ use std::sync::Arc;
 
 use am_ring::{Frame, Own, Owned, Pool};
 use am_wire::Address;
-pub use command::{Command, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, TransportExt};
+pub use command::{
+    Command, JoinedGroup, LentQueue, Notice, PeerAddressError, PeerInfo, QueueShape, SharedStamps, TransportExt,
+};
 pub use forked::Forked;
 pub use joint_waker::JointWaker;
 pub use name::{NameError, TransportName};

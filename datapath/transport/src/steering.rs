@@ -7,7 +7,7 @@ use am_wire::gate::{Gate, GateError};
 use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
-use crate::{Caps, Command, Notice, PeerAddressError};
+use crate::{Caps, Command, JoinedGroup, Notice, PeerAddressError};
 
 /// [`am_wire::steer::steer`] with its table, and counters of the frames that it does not admit. A transport is one socket, so a
 /// flow is open or it is not.
@@ -72,7 +72,7 @@ impl Steering {
     pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
-            Decision::Socket(_) | Decision::Bounce(_) => return true,
+            Decision::Socket(_) | Decision::Bounce(_) | Decision::Sequence(_) => return true,
             Decision::Control(_) => {
                 let passes = self.passes(frame);
                 if passes && let Some(source) = self.claimed_address(frame) {
@@ -145,6 +145,14 @@ impl Steering {
                 self.table.added.insert(address);
             }
             (Command::RemoveAddress(address), _) => _ = self.table.added.remove(address),
+            (Command::JoinGroup { group, joined }, _) => {
+                let no_group = || PeerAddressError::too_many_groups(caps);
+                self.table.groups.join(group, SOCKET).ok_or_else(no_group)?;
+                let stamps = Err("only the XDP program of `xdp:` stamps".to_owned());
+                // A cell that was set before keeps its answer, which is the same.
+                _ = joined.set(JoinedGroup { stamps });
+            }
+            (Command::LeaveGroup(group), _) => _ = self.table.groups.leave(group),
             _ => return command.without_peers(caps),
         }
         Ok(())
@@ -170,7 +178,7 @@ impl Steering {
 }
 
 /// The reasons that steering counts. The protocol counts the others.
-const DROPS: [(Reason, &str); 7] = [
+const DROPS: [(Reason, &str); 10] = [
     (Reason::Short, "steer_drop_short"),
     (Reason::Source, "steer_drop_bad_source"),
     (Reason::Version, "steer_drop_unknown_version"),
@@ -178,6 +186,9 @@ const DROPS: [(Reason, &str); 7] = [
     (Reason::NoFlow, "steer_drop_unknown_flow"),
     (Reason::NodeFlow, "steer_drop_misused_flow_zero"),
     (Reason::Length, "steer_drop_bad_length"),
+    (Reason::Words, "steer_drop_bad_words"),
+    (Reason::Body, "steer_drop_bad_body"),
+    (Reason::NoGroup, "steer_drop_unknown_group"),
 ];
 
 #[cfg(test)]

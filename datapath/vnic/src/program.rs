@@ -339,6 +339,10 @@ impl Transport for Vnic {
         if matches!(command, Command::BeforeSleep) {
             self.before_sleep();
         }
+        if matches!(command, Command::JoinGroup { .. }) {
+            // The daemon's switch does not know groups.
+            return command.without_peers(&self.caps);
+        }
         self.steering.control(command, &self.caps)
     }
 

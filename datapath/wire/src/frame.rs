@@ -6,7 +6,7 @@ use crate::header::{HEAD_WORDS, Header, Kind, WORD_BYTES};
 use crate::length::{NARROW, SHORT_FRAME_CODE, WIDE};
 use crate::payload::{SPLIT_VERSION, emit_plain, emit_split, parse_plain, parse_split};
 use crate::trailer::{self, Piggyback};
-use crate::{Address, EtherType, Flow, Framing, Reason, bare, payload};
+use crate::{Address, EtherType, Flow, Framing, Reason, bare, group_header, payload};
 
 pub use crate::length::{ETHERNET_HEADER, MIN_FRAME};
 pub use crate::trailer::has_room_for_piggyback;
@@ -153,7 +153,7 @@ pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<ParsedFrame<'_>, Reas
     parse_usual(frame, ethertype).map_or_else(|| parse_any(frame, smallest, ethertype), Ok)
 }
 
-/// Whether a frame has its true source address and is on [`Flow::NODE`], as all control frames but some probes. Says nothing
+/// Whether a frame has its true source address and is on [`Flow::NODE`], as group frames and all control frames but some probes. Says nothing
 /// about whether it is well-formed.
 #[inline]
 pub fn is_plain_control(frame: &[u8], ethertype: EtherType) -> bool {
@@ -267,7 +267,7 @@ pub(crate) fn parse_any<'a>(
     let number = u64::from_be_bytes(*number);
     let source = number >> 16;
     let (framing, (header, code)) = read_header(smallest, source, number as u16 == ethertype.plain())?;
-    if (header.kind == Kind::Control) != (header.flow == Flow::NODE) {
+    if header.kind.is_of_node() != (header.flow == Flow::NODE) {
         return Err(Reason::NodeFlow);
     }
     let lengths = if framing == Framing::Bare { NARROW } else { WIDE };
@@ -281,6 +281,9 @@ pub(crate) fn parse_any<'a>(
     let words = header.words as usize * WORD_BYTES;
     if header.words as usize > HEAD_WORDS || words > body {
         return Err(Reason::Words);
+    }
+    if header.kind == Kind::Group {
+        group_header::check(header.words, frame)?;
     }
     let (words, payload) = frame[framing.body_at()..][..body].split_at(words);
     Ok(ParsedFrame { framing, header, words, payload, piggyback, source: Address::from_u64(source) })

@@ -93,9 +93,21 @@ pub enum Kind {
     Put,
     /// A bulk transfer is requested, or has ended, in the class of requests; body: [`Notice`](crate::bulk::Notice).
     Get,
+    /// A frame of a group; body: [`GroupHeader`](crate::group::GroupHeader), then the payload. Only on [`Flow::NODE`], and in
+    /// `plain` framing.
+    Group,
 }
 
 impl Kind {
+    /// The code of [`Kind::Group`].
+    const GROUP: u8 = 7;
+
+    /// Whether it is of the node itself, and so on [`Flow::NODE`].
+    #[inline]
+    pub(crate) const fn is_of_node(self) -> bool {
+        matches!(self, Kind::Control | Kind::Group)
+    }
+
     /// Whether it needs a receiver's room for requests. Without room it is rejected.
     #[inline]
     pub const fn is_request(self) -> bool {
@@ -122,6 +134,7 @@ impl Kind {
             Kind::Coalesced(Class::Reply) => 4,
             Kind::Put => 5,
             Kind::Get => 6,
+            Kind::Group => Kind::GROUP,
         }
     }
 
@@ -142,13 +155,22 @@ impl Kind {
         }
     }
 
+    /// The same in `plain` framing.
+    #[inline]
+    pub(crate) const fn from_plain_fields(field: u8, code: u8) -> Option<Kind> {
+        match (field, code) {
+            (2, Kind::GROUP) => Some(Kind::Group),
+            _ => Kind::from_fields(field, code),
+        }
+    }
+
     /// The class of a message, `None` for frames that are not one message.
     #[inline]
     pub const fn class(self) -> Option<Class> {
         match self {
             Kind::Request | Kind::Put | Kind::Get => Some(Class::Request),
             Kind::Reply => Some(Class::Reply),
-            Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) => None,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Coalesced(_) | Kind::Group => None,
         }
     }
 }

@@ -56,12 +56,17 @@ pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
     Kind::from_fields(form >> KIND_AT, code).ok_or(Reason::Kind)
 }
 
+/// The same in `plain` framing.
+#[inline]
+pub(crate) fn plain_kind(form: u8, code: u8) -> Result<Kind, Reason> {
+    Kind::from_plain_fields(form >> KIND_AT, code).ok_or(Reason::Kind)
+}
+
 /// The header, from its fields.
 #[inline]
-fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
-    let kind = kind(form, code)?;
+fn read(kind: Kind, form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Header {
     let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
-    Ok(Header { kind, flow, nonce, handler, words: words(form), seq })
+    Header { kind, flow, nonce, handler, words: words(form), seq }
 }
 
 /// The source address of a flow's frames in `split`, from the node with this true address.
@@ -117,7 +122,8 @@ pub(crate) fn emit_split(rest: &mut [u8; 8], header: &Header, length_code: u16) 
 pub(crate) fn parse_split(bits: u64, rest: &[u8; 8]) -> Result<(Header, u16), Reason> {
     let nonce = u16::from_be_bytes([rest[2], rest[3]]);
     let seq = u32::from_be_bytes([0, rest[5], rest[6], rest[7]]);
-    Ok((read(rest[0], rest[1], split_flow(bits), nonce, seq)?, length_code(rest[0], rest[4])))
+    let kind = kind(rest[0], rest[1])?;
+    Ok((read(kind, rest[0], rest[1], split_flow(bits), nonce, seq), length_code(rest[0], rest[4])))
 }
 
 #[inline]
@@ -146,7 +152,7 @@ pub(crate) fn parse_plain(rest: &[u8; 12]) -> Result<(Header, u16), Reason> {
     plain_version(rest)?;
     let nonce = u16::from_be_bytes([rest[6], rest[7]]);
     let seq = u32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
-    let header = read(rest[1], rest[4], Flow::NODE, nonce, seq)?;
+    let header = read(plain_kind(rest[1], rest[4])?, rest[1], rest[4], Flow::NODE, nonce, seq);
     // Kind before flow, as in steering: both name the same reason for the same frame.
     Ok((Header { flow: plain_flow(rest)?, ..header }, length_code(rest[1], rest[5])))
 }

@@ -29,8 +29,9 @@ reasons! {
     NodeFlow = "misused_flow_zero", "Flow 0 carries control frames and nothing else does.";
     Length = "bad_length", "The trailer's length does not fit the frame.";
     Words = "bad_words", "More word arguments than there are, or than the body holds.";
-    Body = "bad_body", "The body of an acknowledgement, a control frame or a coalesced frame does not parse.";
+    Body = "bad_body", "The body of an acknowledgement, a control frame, a coalesced frame or a group frame does not parse.";
     Nonce = "stale_nonce", "A frame for an earlier use of the flow id.";
+    NoGroup = "unknown_group", "A frame of a group that this node has not joined.";
 }
 
 impl fmt::Display for Reason {

@@ -2,10 +2,11 @@
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
 use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual};
+use crate::group::{GroupFrame, GroupHeader, JoinedGroups};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
 use crate::payload::{SPLIT_VERSION, split_flow};
-use crate::{Address, AddressSet, EtherType, Reason, bare, payload};
+use crate::{Address, AddressSet, EtherType, Reason, bare, group_header, payload};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,9 @@ pub enum Decision {
     /// A request, several of them, or a segment of a bulk transfer, for a node without room: rejected as in
     /// [`RejectTemplate::reject`](crate::bounce::RejectTemplate::reject), or if that gives nothing, for the socket with this index.
     Bounce(u8),
+    /// A group frame to be stamped, of the group at this place among the joined ones. The XDP program [stamps](crate::stamp) it if
+    /// the sequencer's table is open there; otherwise it is for the group's socket.
+    Sequence(u8),
 }
 
 /// Why a frame is not ours.
@@ -44,6 +48,8 @@ pub struct SteeringTable {
     pub added: AddressSet,
     /// The socket that control frames go to, and all frames to an added address.
     pub node_socket: u8,
+    /// The groups that this node has joined, with their sockets.
+    pub groups: JoinedGroups,
     /// By flow id: the socket's index plus one, or 0 for an unknown flow.
     pub flows: [u8; Flow::COUNT],
     /// No room for requests: they bounce on flows with a reject template.
@@ -65,6 +71,7 @@ impl SteeringTable {
             own,
             added: AddressSet::new(),
             node_socket: 0,
+            groups: JoinedGroups::new(),
             flows: [0; Flow::COUNT],
             full: false,
             ways_back: [0; Flow::COUNT / 64],
@@ -76,7 +83,7 @@ impl SteeringTable {
 ///
 /// The checks in their order: foreign EtherType, other host's address, too short, no header in the source address,
 /// unknown version, unknown kind, a probe's address without a probe, misuse of flow 0, another length than the header
-/// says, unknown flow. [`frame::parse`](crate::frame::parse) checks the rest.
+/// says, unknown flow; for a group frame words, no group header, unknown group. [`frame::parse`](crate::frame::parse) checks the rest.
 ///
 /// A frame to the address with which discovery probes is ours only on flow 0, because another host may really have a
 /// similar address. A frame to an added address goes to the node's socket, whatever its flow.
@@ -109,6 +116,7 @@ pub(crate) fn steer_any(frame: &[u8], table: &SteeringTable) -> Decision {
         return steer_elsewhere(frame, to, source, kind, table);
     }
     match find(frame, source, kind, table) {
+        Ok(found) if found.kind == Kind::Group => to_group(frame, &found, table).unwrap_or_else(Decision::Drop),
         Ok(found) => to_socket(&found, table),
         Err(reason) => Decision::Drop(reason),
     }
@@ -123,7 +131,7 @@ fn steer_elsewhere(frame: &[u8], to: Address, source: Address, kind: u16, table:
     }
     match find(frame, source, kind, table) {
         Ok(found) if is_added => to_node(&found, table),
-        Ok(found) if found.flow != Flow::NODE => Decision::Pass(PassReason::OtherHost),
+        Ok(found) if found.flow != Flow::NODE || found.kind == Kind::Group => Decision::Pass(PassReason::OtherHost),
         Ok(found) => to_socket(&found, table),
         Err(reason) => Decision::Drop(reason),
     }
@@ -158,7 +166,7 @@ fn find(frame: &[u8], source: Address, kind: u16, table: &SteeringTable) -> Resu
 fn find_plain(frame: &[u8; MIN_FRAME], length: usize) -> Result<Found, Reason> {
     let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk::<12>().ok_or(Reason::Short)?;
     payload::plain_version(rest)?;
-    let kind = payload::kind(rest[1], rest[4])?;
+    let kind = payload::plain_kind(rest[1], rest[4])?;
     Ok(Found {
         kind,
         flow: payload::plain_flow(rest)?,
@@ -198,13 +206,29 @@ fn to_socket(found: &Found, table: &SteeringTable) -> Decision {
     to_flow(flow, kind.is_request(), table)
 }
 
-/// A frame to an added address.
+/// A frame of a group.
+#[cold]
+fn to_group(frame: &[u8], found: &Found, table: &SteeringTable) -> Result<Decision, Reason> {
+    if found.flow != Flow::NODE {
+        return Err(Reason::NodeFlow);
+    }
+    if !found.fits {
+        return Err(Reason::Length);
+    }
+    group_header::check(payload::words(frame[ETHERNET_HEADER + 1]), frame)?;
+    let (header, _) = GroupHeader::parse(frame)?;
+    let (place, socket) = table.groups.find(header.group).ok_or(Reason::NoGroup)?;
+    Ok(if header.what == GroupFrame::ToStamp { Decision::Sequence(place as u8) } else { Decision::Socket(socket) })
+}
+
+/// A frame to an added address, behind which no group is served.
 fn to_node(found: &Found, table: &SteeringTable) -> Decision {
     let Found { kind, flow, fits } = *found;
     if (kind == Kind::Control) != (flow == Flow::NODE) {
         return Decision::Drop(Reason::NodeFlow);
     }
     match kind {
+        Kind::Group => Decision::Drop(Reason::NodeFlow),
         _ if !fits => Decision::Drop(Reason::Length),
         Kind::Control => Decision::Control(table.node_socket),
         _ => Decision::Socket(table.node_socket),

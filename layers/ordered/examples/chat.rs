@@ -1,5 +1,4 @@
-//! A log of chat lines, which all members have in one order. `chat alpha shm:lab` founds the group, `chat beta shm:lab alpha` joins it
-//! by alpha and gets what was said before. `docs/ordered.md` shows more.
+//! A log of chat lines in one order for all. `chat alpha shm:lab` founds the group; `chat beta shm:lab alpha` joins it by alpha.
 
 use am_api::Node;
 use am_ordered::{Delivered, Event, Group, Level, Replica, Settings};
@@ -25,10 +24,7 @@ impl Replica for Chat {
     }
 
     fn event(&mut self, event: &Event) {
-        match event {
-            Event::View(view) => println!("* members: {}", view.names().collect::<Vec<_>>().join(", ")),
-            other => println!("* {other:?}"),
-        }
+        println!("* {event}");
     }
 }
 
@@ -49,6 +45,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(_) => _ = group.wait(Duration::from_millis(20)),
         }
     }
-    group.leave(Duration::from_secs(2))?;
-    Ok(())
+    group.leave(Duration::from_secs(2)).map(drop).map_err(Into::into)
 }

@@ -37,8 +37,8 @@ pub struct Group<R> {
 struct Inside {
     me: MemberId,
     core: Core,
-    /// The nodes of processes that the core does not know as members.
-    strangers: BTreeMap<MemberId, String>,
+    /// The nodes of processes that the core may not know as members: those that were, and strangers.
+    nodes: BTreeMap<MemberId, String>,
     malformed: u64,
 }
 
@@ -67,12 +67,14 @@ am_api::debug_as_display!(NotLeft);
 pub struct Counters {
     /// Messages that made no sense, or were for a process that ran here before.
     pub malformed: u64,
+    /// Messages that were not accepted: see [`am_ordered_core::Counters`].
+    pub refused: am_ordered_core::Counters,
     /// Messages between members that found no room to wait, or whose connection had ended. The protocol sends them again.
     pub dropped: u64,
 }
 
-/// The most processes whose nodes are remembered though they are no members.
-const STRANGERS: usize = 256;
+/// The most processes whose nodes are remembered.
+const MOST_NODES: usize = 1024;
 
 impl<R: Replica> Group<R> {
     /// Found a group: this process is its only member. The group's name is that of an endpoint of each member's node.
@@ -115,15 +117,15 @@ impl<R: Replica> Group<R> {
                 return;
             };
             if inside.core.member(from).is_none()
-                && inside.strangers.len() < STRANGERS
+                && inside.nodes.len() < MOST_NODES
                 && let Some(peer) = message.endpoint().peer(message.from())
             {
-                inside.strangers.insert(from, peer.node.as_str().into());
+                inside.nodes.insert(from, peer.node.as_str().into());
             }
             inside.core.on_message(message.endpoint().turn_time(), from, content);
         });
         let core = core(endpoint.time());
-        let inside = Inside { me: core.me(), core, strangers: BTreeMap::new(), malformed: 0 };
+        let inside = Inside { me: core.me(), core, nodes: BTreeMap::new(), malformed: 0 };
         let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
         Ok(Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None })
     }
@@ -233,7 +235,8 @@ impl<R: Replica> Group<R> {
 
     /// What has happened to messages.
     pub fn counters(&self) -> Counters {
-        Counters { malformed: self.inside.malformed, dropped: self.links.dropped }
+        let refused = self.inside.core.counters();
+        Counters { malformed: self.inside.malformed, refused, dropped: self.links.dropped }
     }
 
     /// Let the core do what is due, carry it out, and send.
@@ -256,7 +259,12 @@ impl<R: Replica> Group<R> {
             done += 1;
             self.carry_out_one(output);
         }
-        done + self.links.flush(&self.endpoint)
+        let sent = self.links.flush(&self.endpoint);
+        if sent > 0 {
+            // Now, and not with the next turn: others wait for it.
+            self.endpoint.flush();
+        }
+        done + sent
     }
 
     fn carry_out_one(&mut self, output: Output) {
@@ -291,7 +299,14 @@ impl<R: Replica> Group<R> {
             }
             Output::RestoreState { state, .. } => self.replica.restore(&state),
             Output::Diverged(from) => self.replica.event(&Event::Diverged { from }),
-            Output::View(view) => self.replica.event(&Event::View(view)),
+            Output::View(view) => {
+                let nodes = &mut self.inside.nodes;
+                if nodes.len() >= MOST_NODES {
+                    nodes.clear();
+                }
+                nodes.extend(view.members.iter().map(|member| (member.id, member.name.clone())));
+                self.replica.event(&Event::View(view));
+            }
             Output::Primary(true) => self.replica.event(&Event::Primary),
             Output::Primary(false) => self.replica.event(&Event::NotPrimary),
             Output::Returned { id, may_be_delivered } => {
@@ -306,8 +321,8 @@ impl<R: Replica> Group<R> {
 
     /// Queue a message for a process, if it is known where it runs.
     fn post(&mut self, to: MemberId, message: Message) {
-        let Inside { me, core, strangers, .. } = &self.inside;
-        let name = core.member(to).map(|member| &member.name).or_else(|| strangers.get(&to));
+        let Inside { me, core, nodes, .. } = &self.inside;
+        let name = core.member(to).map(|member| &member.name).or_else(|| nodes.get(&to));
         if let Some(name) = name {
             self.links.push(name, Packet::new(*me, to, message));
         }

@@ -3,13 +3,14 @@
 //! | word | control | to be stamped | stamped |
 //! | --- | --- | --- | --- |
 //! | 0 | the sender's id | the sender's id | the id of the node that sends it |
-//! | 1 | kind | kind, level, epoch | kind, level, sender's slot, epoch |
+//! | 1 | kind | kind, form, epoch | kind, form, sender's slot, epoch |
 //! | 2 | the receiver's id | the sender's number | number in the order |
 //! | 3 | | | the sender's number, its limit |
 //!
-//! A control message is the payload, in postcard's form. The others have the program's own payload.
+//! A control message is the payload, in postcard's form. The others have the program's own payload, or the id of a content that travels apart:
+//! word 2 of a request of its own.
 
-use am_ordered_core::{Epoch, Level, MemberId, Message, Stamped};
+use am_ordered_core::{Content, Epoch, Level, MemberId, Message, Stamped};
 use bytes::Bytes;
 
 /// The receiver of a request to join: any member.
@@ -18,6 +19,11 @@ pub(crate) const ANY: MemberId = MemberId(0);
 const CONTROL: u8 = 0;
 const SUBMIT: u8 = 1;
 const STAMPED: u8 = 2;
+const DATA: u8 = 3;
+
+/// Bits of a message's form.
+const SAFE: u8 = 1;
+const APART: u8 = 2;
 
 /// A message as it travels.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,14 +41,17 @@ impl Packet {
     /// A message from one process to another.
     pub(crate) fn new(from: MemberId, to: MemberId, message: Message) -> Packet {
         match message {
-            Message::Submit { epoch, seq, level, payload } => {
-                let words = [from.0, head(SUBMIT, level, 0, epoch), seq.into(), 0];
+            Message::Submit { epoch, seq, level, content } => {
+                let (form, payload) = form(level, content);
+                let words = [from.0, head(SUBMIT, form, 0, epoch), seq.into(), 0];
                 Packet { words, count: 3, payload }
             }
-            Message::Stamped(Stamped { epoch, number, sender, seq, limit, level, payload }) => {
+            Message::Stamped(Stamped { epoch, number, sender, seq, limit, level, content }) => {
                 let last = u64::from(seq) << 32 | u64::from(limit);
-                Packet { words: [from.0, head(STAMPED, level, sender, epoch), number, last], count: 4, payload }
+                let (form, payload) = form(level, content);
+                Packet { words: [from.0, head(STAMPED, form, sender, epoch), number, last], count: 4, payload }
             }
+            Message::Data { id, payload } => Packet { words: [from.0, DATA.into(), id, 0], count: 3, payload },
             other => {
                 let payload = postcard::to_allocvec(&other).expect("all of it can be written").into();
                 Packet { words: [from.0, CONTROL.into(), to.0, 0], count: 3, payload }
@@ -53,16 +62,18 @@ impl Packet {
     /// The message in a request, and who sent it. `None`: it is malformed, or for a process that ran here before.
     pub(crate) fn parse(me: MemberId, words: &[u64], payload: &[u8]) -> Option<(MemberId, Message)> {
         let (&[from, head, second], rest) = words.split_first_chunk()?;
-        let (level, sender, epoch) = (level(head)?, (head >> 16) as u16, Epoch((head >> 32) as u32));
+        let (form, sender, epoch) = ((head >> 8) as u8, (head >> 16) as u16, Epoch((head >> 32) as u32));
         let message = match (head as u8, rest) {
             (CONTROL, []) if second == me.0 => postcard::from_bytes(payload).ok().filter(is_control)?,
             (CONTROL, []) if second == ANY.0 => postcard::from_bytes(payload).ok().filter(is_join)?,
+            (DATA, []) => Message::Data { id: second, payload: Bytes::copy_from_slice(payload) },
             (SUBMIT, []) => {
-                Message::Submit { epoch, seq: second.try_into().ok()?, level, payload: Bytes::copy_from_slice(payload) }
+                let (seq, (level, content)) = (second.try_into().ok()?, content(form, payload)?);
+                Message::Submit { epoch, seq, level, content }
             }
             (STAMPED, [last]) => {
-                let (seq, limit, payload) = ((last >> 32) as u32, *last as u32, Bytes::copy_from_slice(payload));
-                Message::Stamped(Stamped { epoch, number: second, sender, seq, limit, level, payload })
+                let (seq, limit, (level, content)) = ((last >> 32) as u32, *last as u32, content(form, payload)?);
+                Message::Stamped(Stamped { epoch, number: second, sender, seq, limit, level, content })
             }
             _ => return None,
         };
@@ -70,22 +81,30 @@ impl Packet {
     }
 }
 
-/// Kind, level, slot, epoch.
-fn head(kind: u8, level: Level, slot: u16, epoch: Epoch) -> u64 {
-    let safe = u64::from(level == Level::Safe);
-    u64::from(kind) | safe << 8 | u64::from(slot) << 16 | u64::from(epoch.0) << 32
+/// Kind, form, slot, epoch.
+fn head(kind: u8, form: u8, slot: u16, epoch: Epoch) -> u64 {
+    u64::from(kind) | u64::from(form) << 8 | u64::from(slot) << 16 | u64::from(epoch.0) << 32
 }
 
-fn level(head: u64) -> Option<Level> {
-    match head >> 8 & 0xff {
-        0 => Some(Level::Agreed),
-        1 => Some(Level::Safe),
+fn form(level: Level, content: Content) -> (u8, Bytes) {
+    let safe = if level == Level::Safe { SAFE } else { 0 };
+    match content {
+        Content::Here(payload) => (safe, payload),
+        Content::Apart(id) => (safe | APART, Bytes::copy_from_slice(&id.to_be_bytes())),
+    }
+}
+
+fn content(form: u8, payload: &[u8]) -> Option<(Level, Content)> {
+    let level = if form & SAFE == 0 { Level::Agreed } else { Level::Safe };
+    match form & !SAFE {
+        0 => Some((level, Content::Here(Bytes::copy_from_slice(payload)))),
+        APART => Some((level, Content::Apart(u64::from_be_bytes(payload.try_into().ok()?)))),
         _ => None,
     }
 }
 
 fn is_control(message: &Message) -> bool {
-    !matches!(message, Message::Submit { .. } | Message::Stamped(_))
+    !matches!(message, Message::Submit { .. } | Message::Stamped(_) | Message::Data { .. })
 }
 
 fn is_join(message: &Message) -> bool {
@@ -108,9 +127,13 @@ mod tests {
         let payload = Bytes::from_static(b"hello");
         comes_back(Message::Leave);
         comes_back(Message::Propose { epoch: Epoch(u32::MAX) });
-        comes_back(Message::Submit { epoch: Epoch(9), seq: u32::MAX, level: Level::Safe, payload: payload.clone() });
+        let here = Content::Here(payload.clone());
+        comes_back(Message::Data { id: u64::MAX, payload });
+        comes_back(Message::Submit { epoch: Epoch(9), seq: u32::MAX, level: Level::Safe, content: here.clone() });
         let (number, sender, limit, level) = (u64::MAX, u16::MAX, 5, Level::Agreed);
-        comes_back(Message::Stamped(Stamped { epoch: Epoch(1), number, sender, seq: 4, limit, level, payload }));
+        let stamped = Stamped { epoch: Epoch(1), number, sender, seq: 4, limit, level, content: here };
+        comes_back(Message::Stamped(stamped.clone()));
+        comes_back(Message::Stamped(Stamped { content: Content::Apart(7), ..stamped }));
     }
 
     #[test]
@@ -120,12 +143,13 @@ mod tests {
         assert_eq!(Packet::parse(MemberId(8), packet.words(), b""), None);
         assert_eq!(Packet::parse(ME, &[], b""), None);
         assert_eq!(Packet::parse(ME, &[1, 9, 0], b""), None, "no such kind");
-        assert_eq!(Packet::parse(ME, &[1, 0x0201, 0], b""), None, "no such level");
+        assert_eq!(Packet::parse(ME, &[1, 0x0401, 0], b""), None, "no such form");
+        assert_eq!(Packet::parse(ME, &[1, 0x0201, 0], b"short"), None, "no id");
         let stamped = postcard::to_allocvec(&Message::Submit {
             epoch: Epoch(1),
             seq: 1,
             level: Level::Safe,
-            payload: Bytes::new(),
+            content: Content::Apart(1),
         });
         assert_eq!(Packet::parse(ME, &[1, 0, ME.0], &stamped.expect("it can be written")), None);
     }

@@ -1,5 +1,7 @@
 //! What a program does with the messages of a group.
 
+use std::fmt;
+
 use am_ordered_core::{Ended, Level, MemberId, Number, View};
 
 /// A member's state: what the messages of the group do to it. All replicas get the same messages in one order, so they have the same state, if
@@ -65,4 +67,25 @@ pub enum Event {
     },
     /// This process is not a member any more.
     Ended(Ended),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::View(view) => write!(f, "members: {}", view.names().collect::<Vec<_>>().join(", ")),
+            Event::NotPrimary => f.write_str("no majority of the members answers"),
+            Event::Primary => f.write_str("a majority of the members answers again"),
+            Event::Diverged { from } => {
+                write!(f, "messages from {from} on are void: the group's majority does not have them")
+            }
+            Event::Returned { may_be_delivered: true, .. } => f.write_str("an own message may be delivered by others"),
+            Event::Returned { may_be_delivered: false, .. } => f.write_str("an own message is not delivered"),
+            Event::Ended(why) => match why {
+                Ended::Left => f.write_str("left"),
+                Ended::Silent => f.write_str("put out: silent for longer than the group's patience"),
+                Ended::TooSlow => f.write_str("put out: too slow for the group"),
+                Ended::NotInView => f.write_str("put out while it could not be reached"),
+            },
+        }
+    }
 }

@@ -5,12 +5,13 @@ use std::ops::Deref;
 use am_api::{Message, OwnedMessage};
 
 /// So many bytes are copied: that is cheaper than keeping their frame.
-const SHORT: usize = 64;
+pub(crate) const SHORT: usize = 64;
 
 /// A payload after its handler has returned: a copy of a short one; the frame, or the memory, of a longer one. The sender has one credit
 /// less while a frame is kept.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Bytes {
+    #[default]
     None,
     Short(u8, [u8; SHORT]),
     Copied(Vec<u8>),
@@ -27,8 +28,13 @@ impl Bytes {
                 short[..payload.len()].copy_from_slice(payload);
                 Bytes::Short(payload.len() as u8, short)
             }
-            _ => Bytes::Kept(message.keep()),
+            _ => Bytes::keep_frame(message),
         }
+    }
+
+    #[inline(never)]
+    fn keep_frame(message: &Message<'_, ()>) -> Bytes {
+        Bytes::Kept(message.keep())
     }
 
     /// As [`keep`](Bytes::keep), for longer: a payload of one frame is copied, so that its sender has the credit again. `in_frame` is how long

@@ -6,11 +6,12 @@
 //!             yet          └─ Running ──▶ Running ── RESULT ┘      a task of the server
 //! ```
 //!
-//! `am-api` watches the deadline of a call that was sent, and the end of its connection. Once the server has answered that the call runs,
-//! this table watches them.
+//! `am-api` watches the deadline of a call that was sent, and the end of its connection. Before that, and once the server has answered that the
+//! call runs, this table watches them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -23,12 +24,15 @@ use crate::codec::DecodeError;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::CallError;
 use crate::method::{MethodId, MethodInfo, ServiceInfo, Skew};
-use crate::status::Status;
+use crate::status::{SentCall, Status};
 use crate::stream::{StreamTable, Streams};
 
 new_key_type! {
     /// A call of this side.
     pub(crate) struct CallKey;
+
+    /// A peer.
+    pub(crate) struct PeerKey;
 }
 
 /// A method as its client knows it.
@@ -44,6 +48,14 @@ pub(crate) enum Ending {
     Answer(Status, Bytes),
     /// For an answer with a status of another version, too.
     NoAnswer(CallError<Infallible>),
+}
+
+/// An answer without bytes: a place for another one.
+impl Default for Ending {
+    #[inline]
+    fn default() -> Ending {
+        Ending::Answer(Status::Value, Bytes::None)
+    }
 }
 
 impl Ending {
@@ -76,12 +88,20 @@ impl Ending {
     }
 }
 
-/// A call without an outcome, or with one that was not fetched.
-pub(crate) struct Waiting {
-    pub(crate) called: Called,
-    pub(crate) phase: Phase,
-    pub(crate) waker: Option<Waker>,
+/// A call that is to be made.
+pub(crate) struct NewCall {
+    pub(crate) peer: PeerKey,
+    pub(crate) method: MethodId,
+    /// The time that it has, unless the call in progress has less.
+    pub(crate) within: Duration,
     pub(crate) streams: Option<Rc<Streams>>,
+}
+
+/// A call without an outcome, or with one that was not fetched.
+struct Waiting {
+    phase: Phase,
+    waker: Option<Waker>,
+    streams: Option<Rc<Streams>>,
 }
 
 /// A call that is over, and those who have to hear of it once the table is not borrowed.
@@ -93,12 +113,14 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    #[inline]
     pub(crate) fn tell(self, table: &StreamTable) {
-        if let Some(streams) = self.streams {
-            streams.key().into_iter().for_each(|key| table.end(key));
-            streams.end();
+        if let Some(streams) = &self.streams {
+            table.ended(streams);
         }
-        self.waker.into_iter().for_each(Waker::wake);
+        if let Some(waker) = self.waker {
+            waker.wake();
+        }
     }
 }
 
@@ -109,17 +131,35 @@ impl Waiting {
     }
 }
 
-#[derive(Debug)]
 pub(crate) enum Phase {
-    /// There was no room, or no connection. Its arguments, and the time until which it has to be answered.
-    Queued {
-        arguments: Vec<u8>,
-        due: Duration,
-    },
-    Sent(Connection, CallId),
-    Running(Connection, CallId),
+    /// There was no room, or no connection.
+    Queued(Queued),
+    Sent(SentCall),
+    Running(SentCall, Ticket),
     Done(Ending),
 }
+
+/// A call that waits for room.
+pub(crate) struct Queued {
+    pub(crate) method: MethodId,
+    pub(crate) arguments: Vec<u8>,
+    place: Place,
+    due: Ticket,
+}
+
+impl Queued {
+    pub(crate) fn peer(&self) -> PeerKey {
+        self.place.0
+    }
+
+    /// The time that it has left.
+    pub(crate) fn within(&self, now: Duration) -> Duration {
+        self.due.0.saturating_sub(now)
+    }
+}
+
+/// The peer for which a call waits, and its number among all that have waited.
+type Place = (PeerKey, u64);
 
 /// So many outcomes that were not fetched keep the frames in which they arrived, and their senders' credit. Further ones are copied: a program may
 /// wait for the last of its calls first.
@@ -131,8 +171,12 @@ pub(crate) struct Calls {
     waiting: SlotMap<CallKey, Waiting>,
     /// Of those that were sent, by the slot of their ids.
     sent: Vec<CallKey>,
-    running: BTreeMap<(Connection, CallId), (CallKey, Ticket)>,
-    due: Deadlines<(Connection, CallId)>,
+    running: BTreeMap<SentCall, CallKey>,
+    queue: BTreeMap<Place, CallKey>,
+    /// How many have waited in the queue.
+    queued: u64,
+    /// Of those that run or wait in the queue.
+    due: Deadlines<CallKey>,
     /// How many have an outcome that was not fetched.
     done: usize,
     /// Outcomes of calls that had been dropped, or had one.
@@ -155,21 +199,45 @@ impl Calls {
         self.running.len()
     }
 
+    /// A call was sent.
     #[inline]
-    pub(crate) fn add(&mut self, called: Called, phase: Phase, streams: Option<Rc<Streams>>) -> CallKey {
-        self.waiting.insert(Waiting { called, phase, waker: None, streams })
+    pub(crate) fn add_sent(&mut self, call: SentCall, streams: Option<Rc<Streams>>) -> CallKey {
+        let key = self.waiting.insert(Waiting { phase: Phase::Sent(call), waker: None, streams });
+        self.has_slot(key, call.id);
+        key
     }
 
-    pub(crate) fn get(&mut self, key: CallKey) -> Option<&mut Waiting> {
-        self.waiting.get_mut(key)
+    /// A call waits for room.
+    pub(crate) fn add_queued(&mut self, new: NewCall, arguments: Vec<u8>, due: Duration) -> CallKey {
+        let NewCall { peer, method, streams, .. } = new;
+        self.queued += 1;
+        let place = (peer, self.queued);
+        self.waiting.insert_with_key(|key| {
+            self.queue.insert(place, key);
+            let due = self.due.add(due, key);
+            Waiting { phase: Phase::Queued(Queued { method, arguments, place, due }), waker: None, streams }
+        })
     }
 
-    /// Take the outcome of a call that has one.
+    /// A call could not be sent.
+    pub(crate) fn add_failed(&mut self, error: CallError<Infallible>) -> CallKey {
+        self.done += 1;
+        self.waiting.insert(Waiting { phase: Phase::Done(Ending::NoAnswer(error)), waker: None, streams: None })
+    }
+
+    /// Whether this call has an outcome, which is stored; otherwise this waker is woken then. Returns the waker that it replaces, too: dropping it
+    /// may run code of the program.
     #[inline]
-    pub(crate) fn fetch(&mut self, key: CallKey) -> Option<(Called, Ending)> {
-        let Waiting { called, phase: Phase::Done(ending), .. } = self.waiting.remove(key)? else { return None };
-        self.done -= 1;
-        Some((called, ending))
+    pub(crate) fn poll(&mut self, key: CallKey, waker: &Waker, outcome: &mut Ending) -> (bool, Option<Waker>) {
+        let Some(waiting) = self.waiting.get_mut(key) else { return (false, None) };
+        if let Phase::Done(ending) = &mut waiting.phase {
+            *outcome = std::mem::take(ending);
+            self.waiting.remove(key);
+            self.done -= 1;
+            return (true, None);
+        }
+        let is_known = waiting.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        (false, if is_known { None } else { waiting.waker.replace(waker.clone()) })
     }
 
     /// Whether a further outcome may keep the frame in which it arrived.
@@ -177,17 +245,38 @@ impl Calls {
         self.done < MAX_KEPT
     }
 
+    /// What this call does.
+    pub(crate) fn phase(&self, key: CallKey) -> Option<&Phase> {
+        self.waiting.get(key).map(|waiting| &waiting.phase)
+    }
+
     /// The program dropped it. Returns its phase.
     pub(crate) fn forget(&mut self, key: CallKey) -> Option<(Phase, Ended)> {
         let mut waiting = self.waiting.remove(key)?;
-        self.done -= usize::from(matches!(waiting.phase, Phase::Done(_)));
         let ended = waiting.ended();
+        self.leaves(&waiting.phase);
         Some((waiting.phase, ended))
     }
 
-    /// It was sent as this call of the endpoint.
+    /// A call leaves this phase.
+    fn leaves(&mut self, phase: &Phase) {
+        match phase {
+            Phase::Sent(_) => {}
+            Phase::Queued(Queued { place, due, .. }) => {
+                self.queue.remove(place);
+                self.due.remove(*due);
+            }
+            Phase::Running(call, due) => {
+                self.running.remove(call);
+                self.due.remove(*due);
+            }
+            Phase::Done(_) => self.done -= 1,
+        }
+    }
+
+    /// The call that was sent with this id is that one from now on.
     #[inline]
-    pub(crate) fn sent(&mut self, key: CallKey, id: CallId) {
+    fn has_slot(&mut self, key: CallKey, id: CallId) {
         let slot = id.slot();
         if self.sent.len() <= slot {
             self.sent.resize(slot + 1, CallKey::default());
@@ -207,6 +296,9 @@ impl Calls {
         match self.waiting.get_mut(key) {
             // The first outcome holds.
             Some(waiting) if !matches!(waiting.phase, Phase::Done(_)) => {
+                if !matches!(waiting.phase, Phase::Sent(_)) {
+                    return self.end_listed(key, ending());
+                }
                 waiting.phase = Phase::Done(ending());
                 self.done += 1;
                 waiting.ended()
@@ -218,67 +310,108 @@ impl Calls {
         }
     }
 
+    /// The same of one that waits for room, or runs.
+    #[cold]
+    fn end_listed(&mut self, key: CallKey, ending: Ending) -> Ended {
+        let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
+        let before = std::mem::replace(&mut waiting.phase, Phase::Done(ending));
+        let ended = waiting.ended();
+        self.done += 1;
+        self.leaves(&before);
+        ended
+    }
+
     /// All calls for which `end` has an error end.
     pub(crate) fn end_all(&mut self, end: impl Fn(&Phase) -> Option<CallError<Infallible>>) -> Vec<Ended> {
-        let mut all = vec![];
-        for waiting in self.waiting.values_mut() {
-            if let Some(error) = end(&waiting.phase) {
-                waiting.phase = Phase::Done(Ending::NoAnswer(error));
-                self.done += 1;
-                all.push(waiting.ended());
-            }
-        }
-        all
+        let ends = self.waiting.iter().filter_map(|(key, waiting)| Some((key, end(&waiting.phase)?)));
+        let ends: Vec<_> = ends.collect();
+        ends.into_iter().map(|(key, error)| self.end(key, || Ending::NoAnswer(error))).collect()
     }
 
     /// The server runs it as a task.
-    pub(crate) fn runs(&mut self, key: CallKey, (to, id): (Connection, CallId), due: Duration) {
+    pub(crate) fn runs(&mut self, key: CallKey, call: SentCall, due: Duration) {
         let Some(waiting) = self.waiting.get_mut(key) else { return };
         // Its result may have come before.
-        if !matches!(waiting.phase, Phase::Sent(..)) {
+        if !matches!(waiting.phase, Phase::Sent(_)) {
             return;
         }
-        waiting.phase = Phase::Running(to, id);
-        let ticket = self.due.add(due, (to, id));
-        self.running.insert((to, id), (key, ticket));
+        waiting.phase = Phase::Running(call, self.due.add(due, key));
+        self.running.insert(call, key);
     }
 
-    /// The call that was sent as this one, if it has no answer yet.
-    pub(crate) fn take_sent(&mut self, (to, id): (Connection, CallId)) -> Option<CallKey> {
-        let key = self.key_of(id);
-        let is_it = |call: &Waiting| matches!(call.phase, Phase::Sent(on, sent) if (on, sent) == (to, id));
-        self.waiting.get(key).is_some_and(is_it).then_some(key)
+    /// The call that was sent as this one and has no outcome. It runs, unless its result has come before the answer that it does.
+    pub(crate) fn find(&self, call: SentCall) -> Option<CallKey> {
+        self.running.get(&call).copied().or_else(|| {
+            let key = self.key_of(call.id);
+            matches!(self.phase(key), Some(Phase::Sent(sent)) if *sent == call).then_some(key)
+        })
     }
 
     /// Whether a call on this connection waits for its answer.
     pub(crate) fn has_sent_on(&self, connection: Connection) -> bool {
-        self.waiting.values().any(|call| matches!(call.phase, Phase::Sent(on, _) if on == connection))
+        self.waiting.values().any(|call| matches!(call.phase, Phase::Sent(sent) if sent.on == connection))
     }
 
-    /// This running call ends.
-    pub(crate) fn take_running(&mut self, of: (Connection, CallId)) -> Option<CallKey> {
-        let (key, ticket) = self.running.remove(&of)?;
-        self.due.remove(ticket);
-        Some(key)
+    /// The calls of this connection that run.
+    pub(crate) fn running_on(&self, connection: Connection) -> Vec<CallKey> {
+        self.running.range(SentCall::all_on(connection)).map(|(_, key)| *key).collect()
     }
 
-    /// When the next running call is due.
+    /// When the next call is due that runs or waits for room.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.due.next()
     }
 
-    /// A running call whose time is over.
-    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<((Connection, CallId), CallKey)> {
-        let of = self.due.pop(now)?;
-        let (key, _) = self.running.remove(&of)?;
-        Some((of, key))
+    /// A call whose time is over, and that runs or waits for room.
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<CallKey> {
+        self.due.pop(now)
     }
 
-    /// The running calls of a connection that has ended.
-    pub(crate) fn take_running_on(&mut self, connection: Connection) -> Vec<CallKey> {
-        let on_it = self.running.range((connection, CallId(0))..=(connection, CallId(u64::MAX)));
-        let all: Vec<_> = on_it.map(|(of, _)| *of).collect();
-        all.into_iter().filter_map(|of| self.take_running(of)).collect()
+    // ---- calls that wait for room
+
+    /// Whether a call waits, of any peer.
+    #[inline]
+    pub(crate) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether a call of this peer waits.
+    #[inline]
+    pub(crate) fn has_queued(&self, peer: PeerKey) -> bool {
+        self.has_queue() && self.queued_of(peer).next().is_some()
+    }
+
+    /// Those of this peer, in their order.
+    fn queued_of(&self, peer: PeerKey) -> impl Iterator<Item = CallKey> {
+        self.queue.range((peer, 0)..=(peer, u64::MAX)).map(|(_, key)| *key)
+    }
+
+    /// The first peer, behind this one, with calls that wait.
+    pub(crate) fn next_queue(&self, behind: Option<PeerKey>) -> Option<PeerKey> {
+        let begin = behind.map_or(Unbounded, |peer| Excluded((peer, u64::MAX)));
+        self.queue.range((begin, Unbounded)).next().map(|(place, _)| place.0)
+    }
+
+    /// The first one of this peer.
+    pub(crate) fn first_queued(&self, peer: PeerKey) -> Option<(CallKey, &Queued)> {
+        let key = self.queued_of(peer).next()?;
+        if let Phase::Queued(queued) = self.phase(key)? { Some((key, queued)) } else { None }
+    }
+
+    /// One that waited was sent. Returns its streams.
+    pub(crate) fn sends(&mut self, key: CallKey, call: SentCall) -> Option<Rc<Streams>> {
+        let waiting = self.waiting.get_mut(key)?;
+        let before = std::mem::replace(&mut waiting.phase, Phase::Sent(call));
+        let streams = waiting.streams.clone();
+        self.leaves(&before);
+        self.has_slot(key, call.id);
+        streams
+    }
+
+    /// Those of this peer end so.
+    pub(crate) fn end_queue(&mut self, peer: PeerKey, error: impl Fn() -> CallError<Infallible>) -> Vec<Ended> {
+        let all: Vec<_> = self.queued_of(peer).collect();
+        all.into_iter().map(|key| self.end(key, || Ending::NoAnswer(error()))).collect()
     }
 }

@@ -1,15 +1,13 @@
 //! Calls that arrive: to which service each goes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashSet;
 use std::rc::Rc;
-use std::time::Duration;
 
 use am_api::{Connection, Endpoint, EndpointName, Request, Token};
 
 use crate::error::ServeError;
-use crate::incoming::{Incoming, Timing};
+use crate::incoming::Incoming;
 use crate::method::{MethodId, MethodInfo};
 use crate::runtime::Runtime;
 use crate::service::Service;
@@ -21,6 +19,7 @@ pub(crate) type Allows = Rc<dyn Fn(&EndpointName, &'static MethodInfo) -> bool>;
 
 /// Where the call of a method goes.
 struct Route {
+    id: MethodId,
     service: Rc<dyn Service>,
     index: usize,
     allows: Option<Allows>,
@@ -29,22 +28,49 @@ struct Route {
     tally: Rc<Tally>,
 }
 
-/// The number of a name is a hash already. Only the program adds names.
-#[derive(Default)]
-struct OfName(u64);
+/// Where the call of each method goes, by the number of its name: that is a hash already, and only the program adds names.
+struct Routes {
+    /// At the place of its number, or the next one that was free. At least half are free.
+    places: Vec<Option<Rc<Route>>>,
+    count: usize,
+}
 
-impl Hasher for OfName {
-    fn finish(&self) -> u64 {
-        self.0
+impl Default for Routes {
+    fn default() -> Routes {
+        Routes { places: vec![None; 16], count: 0 }
+    }
+}
+
+impl Routes {
+    /// The place of this name, or the free one where it belongs.
+    #[inline]
+    fn place(&self, name: u32) -> usize {
+        let last = self.places.len() - 1;
+        let mut at = name as usize & last;
+        while self.places[at].as_ref().is_some_and(|route| route.id.name != name) {
+            at = (at + 1) & last;
+        }
+        at
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    #[inline]
+    fn find(&self, name: u32) -> Option<&Rc<Route>> {
+        self.places[self.place(name)].as_ref()
     }
 
-    fn write_u32(&mut self, number: u32) {
-        // The table looks at both ends of the hash.
-        self.0 = u64::from(number) << 32 | u64::from(number);
+    fn add(&mut self, route: Route) {
+        self.count += 1;
+        if 2 * self.count > self.places.len() {
+            let more = vec![None; 2 * self.places.len()];
+            let all = std::mem::replace(&mut self.places, more);
+            all.into_iter().flatten().for_each(|route| self.put(route));
+        }
+        self.put(Rc::new(route));
+    }
+
+    fn put(&mut self, route: Rc<Route>) {
+        let place = self.place(route.id.name);
+        self.places[place] = Some(route);
     }
 }
 
@@ -53,7 +79,7 @@ pub(crate) struct Dispatch {
     runtime: Rc<Runtime>,
     /// Their methods, in the order of the program.
     tallies: RefCell<Vec<Rc<Tally>>>,
-    routes: RefCell<HashMap<u32, Rc<Route>, BuildHasherDefault<OfName>>>,
+    routes: RefCell<Routes>,
     pub(crate) is_shut_down: Cell<bool>,
 }
 
@@ -85,7 +111,7 @@ impl Dispatch {
         let mut routes = self.routes.borrow_mut();
         // Two methods of one service may have one number, too.
         let mut own = HashSet::new();
-        let is_taken = |method: &&MethodInfo| routes.contains_key(&method.id.name) || !own.insert(method.id.name);
+        let is_taken = |method: &&MethodInfo| routes.find(method.id.name).is_some() || !own.insert(method.id.name);
         if let Some(taken) = info.methods.iter().find(is_taken) {
             return Err(ServeError::Taken(info.name, taken.name));
         }
@@ -93,8 +119,8 @@ impl Dispatch {
             let tally = Rc::new(Tally::new(info, method));
             self.tallies.borrow_mut().push(tally.clone());
             let allows = if let For::Allowed(allows) = to { Some(allows.clone()) } else { None };
-            let route = Route { service: service.clone(), index, allows, is_always: matches!(to, For::All), tally };
-            routes.insert(method.id.name, Rc::new(route));
+            let (id, service, is_always) = (method.id, service.clone(), matches!(to, For::All));
+            routes.add(Route { id, service, index, allows, is_always, tally });
         }
         Ok(())
     }
@@ -102,12 +128,12 @@ impl Dispatch {
     fn on_call(&self, request: Request<'_, ()>) {
         let Request { message, token } = request;
         let (method, allowance) = (MethodId::of_word(message.word(1)), message.word(2));
-        let route = self.routes.borrow().get(&method.name).cloned();
+        let route = self.routes.borrow().find(method.name).cloned();
         let Some(route) = route else { return self.refuse(token, Status::UnknownMethod) };
         let now = self.runtime.now();
         // It has waited since it was received, in this turn or before.
-        let due = self.runtime.sender.turn_time().saturating_add(Duration::from_nanos(allowance));
-        let status = if route.tally.method.id.signature != method.signature {
+        let due = self.runtime.turn_time().saturating_add(allowance);
+        let status = if route.id.signature != method.signature {
             Status::Mismatch
         } else if self.is_shut_down.get() && !route.is_always {
             Status::ShuttingDown
@@ -116,12 +142,10 @@ impl Dispatch {
         } else if !self.is_allowed(&route, message.from()) {
             Status::Forbidden
         } else {
-            let timing = Timing { begun: now, due };
-            return route
-                .service
-                .handle(route.index, Incoming::new(&self.runtime, &route.tally, message, token, timing));
+            let call = Incoming::new(&self.runtime, &route.tally, &message, token, due);
+            return route.service.handle(route.index, call);
         };
-        route.tally.ended(status, Duration::ZERO);
+        route.tally.ended(status, 0);
         self.refuse(token, status);
     }
 

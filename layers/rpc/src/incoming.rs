@@ -6,18 +6,18 @@ use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, Waker};
 use std::time::Duration;
 
-use am_api::{CallId, Connection, Message, Token};
+use am_api::{Message, Token};
 
 use crate::bytes::Bytes;
 use crate::codec::{Decode, DecodeError, Encode, Writer, from_bytes, sure, writing};
 use crate::context::Context;
 use crate::control::Cancelled;
 use crate::outbox::Parcel;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, nanoseconds};
 use crate::spans::{self, Span};
 use crate::statistics::Tally;
-use crate::status::{RESULT, Status};
-use crate::stream::{CallStreams, Posts, Streams};
+use crate::status::{RESULT, SentCall, Status};
+use crate::stream::{CallStreams, Posts, StreamKey, Streams};
 use crate::tasks::{MAX_TASK_BYTES, MAX_TASKS, Place, TaskPool};
 
 /// Up to here every peer accepts a result.
@@ -28,16 +28,10 @@ const ALWAYS_ACCEPTED: usize = 64;
 pub struct Incoming<'a> {
     runtime: &'a Rc<Runtime>,
     tally: &'a Rc<Tally>,
-    message: Message<'a, ()>,
+    message: &'a Message<'a, ()>,
     token: Token,
-    timing: Timing,
-}
-
-/// When a call has begun, and until when it has to be answered.
-#[derive(Clone, Copy)]
-pub(crate) struct Timing {
-    pub(crate) begun: Duration,
-    pub(crate) due: Duration,
+    /// Until when it has to be answered, in nanoseconds.
+    due: u64,
 }
 
 /// What a method returned: `Result<V, E>`, or [`Returned`] for a method without an error.
@@ -100,6 +94,11 @@ impl<V: Encode, E: Encode> MethodResult for Result<V, E> {
     }
 }
 
+#[inline]
+fn status_of(result: &impl MethodResult) -> Status {
+    if result.is_value() { Status::Value } else { Status::Error }
+}
+
 /// The bytes of a result.
 struct Body<'a, R>(&'a R);
 
@@ -136,11 +135,11 @@ impl<'a> Incoming<'a> {
     pub(crate) fn new(
         runtime: &'a Rc<Runtime>,
         tally: &'a Rc<Tally>,
-        message: Message<'a, ()>,
+        message: &'a Message<'a, ()>,
         token: Token,
-        timing: Timing,
+        due: u64,
     ) -> Incoming<'a> {
-        Incoming { runtime, tally, message, token, timing }
+        Incoming { runtime, tally, message, token, due }
     }
 
     /// There is no such method.
@@ -154,15 +153,28 @@ impl<'a> Incoming<'a> {
         spans::serve(service, method, || self.runtime.caller(self.message.from()))
     }
 
-    /// Run a method to completion, on these bytes of arguments.
+    /// The arguments, borrowed from the message.
+    ///
+    /// # Errors
+    /// The bytes are no arguments of this method.
     #[inline]
-    pub fn inline<R: MethodResult>(self, run: impl FnOnce(&[u8], &Context) -> Result<R, DecodeError>) {
-        let Incoming { runtime, message, timing: Timing { due, .. }, .. } = &self;
-        let context = Context::new(runtime, message.from(), *due, None);
-        let outer = runtime.due.replace(Some(*due));
+    pub fn decode<'b, A: Decode<'b>>(&'b self) -> Result<A, DecodeError> {
+        from_bytes(self.message.payload())
+    }
+
+    /// For a method that takes it.
+    #[inline]
+    pub fn context(&self) -> Context {
+        Context::new(self.runtime, self.message.from(), Duration::from_nanos(self.due), None)
+    }
+
+    /// Run a method to completion.
+    #[inline]
+    pub fn inline<R: MethodResult>(self, run: impl FnOnce(&Incoming<'_>) -> Result<R, DecodeError>) {
+        let outer = self.runtime.due.replace(self.due);
         let span = self.span();
-        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(message.payload(), &context))));
-        runtime.due.set(outer);
+        let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| run(&self))));
+        self.runtime.due.set(outer);
         match result {
             Ok(Ok(result)) => self.answer(&result),
             Ok(Err(_)) => self.end(Status::Malformed),
@@ -181,11 +193,12 @@ impl<'a> Incoming<'a> {
         }
         let runtime = self.runtime;
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, self.message.from(), self.timing.due, Some(place.control.clone()));
+        let context =
+            Context::new(runtime, self.message.from(), Duration::from_nanos(self.due), Some(place.control.clone()));
         place.put(make(self.keep_arguments(), context));
         let span = self.span();
         // A task is polled again by its executor, so this poll need not wake it.
-        match poll_guarded((runtime, &span), &mut place, self.timing.due, &mut PollContext::from_waker(Waker::noop())) {
+        match poll_guarded((runtime, &span), &mut place, self.due, &mut PollContext::from_waker(Waker::noop())) {
             Poll::Ready(result) => {
                 match &result {
                     Ok(Ok(result)) => self.answer(result),
@@ -207,29 +220,33 @@ impl<'a> Incoming<'a> {
         if let Err(status) = self.admit() {
             return self.end(status);
         }
-        let (runtime, from, id) = (self.runtime, self.message.from(), self.token.call_id());
+        let (runtime, call) = (self.runtime, self.call());
         let mut place = pool.take::<F>();
-        let context = Context::new(runtime, from, self.timing.due, Some(place.control.clone()));
+        let context = Context::new(runtime, call.on, Duration::from_nanos(self.due), Some(place.control.clone()));
         let streams = CallStreams { streams: Rc::<Streams>::default(), posts: runtime.clone() };
-        runtime.streams.add(&**runtime, (from, id, false), &streams.streams);
+        runtime.streams.add(&**runtime, StreamKey { call, is_own: false }, &streams.streams);
         place.put(make(self.keep_arguments(), context, &streams));
         let span = self.span();
         self.becomes_task(place, span);
     }
 
+    fn call(&self) -> SentCall {
+        SentCall { on: self.message.from(), id: self.token.call_id() }
+    }
+
     /// Whether the call may become a task.
     fn admit(&self) -> Result<(), Status> {
-        let (tasks, from) = (&self.runtime.tasks, self.message.from());
+        let (tasks, call) = (&self.runtime.tasks, self.call());
         // No caller uses an id twice.
-        if tasks.len() > 0 && tasks.has((from, self.token.call_id())) {
+        if tasks.len() > 0 && tasks.has(call) {
             return Err(Status::Malformed);
         }
         // A caller that takes no results gets no more.
         let takes_none = || {
-            let (results, bytes) = self.runtime.outbox.waiting(from);
+            let (results, bytes) = self.runtime.outbox.waiting(call.on);
             results >= MAX_TASKS || bytes >= MAX_TASK_BYTES
         };
-        if !tasks.has_room(from) || !self.runtime.outbox.is_empty() && takes_none() {
+        if !tasks.has_room(call.on) || !self.runtime.outbox.is_empty() && takes_none() {
             return Err(Status::Busy);
         }
         Ok(())
@@ -238,7 +255,7 @@ impl<'a> Incoming<'a> {
     fn keep_arguments(&self) -> Arguments {
         let (from, words) = (self.message.from(), self.message.words().len());
         let in_frame = self.runtime.sender.frame_payload(from, words).unwrap_or(0);
-        Arguments(Bytes::keep_long(&self.message, in_frame))
+        Arguments(Bytes::keep_long(self.message, in_frame))
     }
 
     fn becomes_task<F, R>(self, place: Box<Place<F>>, span: Span)
@@ -246,26 +263,25 @@ impl<'a> Incoming<'a> {
         F: Future<Output = Result<R, DecodeError>> + 'static,
         R: MethodResult + 'static,
     {
-        let Incoming { runtime, tally, message, token, timing } = self;
-        let key = (message.from(), token.call_id());
-        runtime.begin_task(key, place.control.clone(), timing.due, message.payload().len());
+        let call = self.call();
+        let Incoming { runtime, tally, message, token, due } = self;
+        runtime.begin_task(call, place.control.clone(), Duration::from_nanos(due), message.payload().len());
         tally.begins_task();
         // A call that had arrived is handled after the event that its connection has ended.
-        if token.answer(&[Status::Running as u64], b"").is_err() || !runtime.sender.is_open(key.0) {
+        if token.answer(&[Status::Running as u64], b"").is_err() || !runtime.sender.is_open(call.on) {
             place.control.cancel(Cancelled::Disconnected);
-            runtime.streams.end((key.0, key.1, false));
+            runtime.streams.end(StreamKey { call, is_own: false });
         }
-        let (runtime, tally) = (runtime.clone(), tally.clone());
-        runtime.clone().tasks.spawn(Box::pin(CallTask { runtime, tally, span, place, key, timing, is_over: false }));
+        let (begun, runtime, tally) = (runtime.now(), runtime.clone(), tally.clone());
+        let task = CallTask { runtime: runtime.clone(), tally, span, place, call, begun, due, is_over: false };
+        runtime.tasks.spawn(Box::pin(task));
     }
 
     /// Answer with this result.
     #[inline]
     fn answer(self, result: &impl MethodResult) {
-        let status = if result.is_value() { Status::Value } else { Status::Error };
         match sure(&Body(result)) {
-            Ok(None) => self.answer_with(status, &Body(result)),
-            Ok(Some(encoded)) => self.answer_with(status, &encoded),
+            Ok(body) => self.answer_with(status_of(result), &body),
             Err(_) => self.end(Status::Unwritten),
         }
     }
@@ -279,13 +295,13 @@ impl<'a> Incoming<'a> {
         }
         // A caller that is gone needs no answer.
         _ = self.token.answer_with(&[status as u64], bytes, writing(body));
-        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.timing.begun));
+        self.tally.ended(status, self.runtime.took());
     }
 
     #[cold]
     fn end(self, status: Status) {
         _ = self.token.answer(&[status as u64], b"");
-        self.tally.ended(status, self.runtime.now_again().saturating_sub(self.timing.begun));
+        self.tally.ended(status, self.runtime.took());
     }
 }
 
@@ -294,10 +310,10 @@ struct Panicked;
 fn poll_guarded<F: Future>(
     (runtime, span): (&Runtime, &Span),
     place: &mut Place<F>,
-    due: Duration,
+    due: u64,
     context: &mut PollContext<'_>,
 ) -> Poll<Result<F::Output, Panicked>> {
-    let outer = runtime.due.replace(Some(due));
+    let outer = runtime.due.replace(due);
     let polled = catch_unwind(AssertUnwindSafe(|| span.in_scope(|| place.poll(context))));
     runtime.due.set(outer);
     match polled {
@@ -312,8 +328,9 @@ struct CallTask<F> {
     tally: Rc<Tally>,
     span: Span,
     place: Box<Place<F>>,
-    key: (Connection, CallId),
-    timing: Timing,
+    call: SentCall,
+    begun: u64,
+    due: u64,
     is_over: bool,
 }
 
@@ -326,25 +343,21 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut PollContext<'_>) -> Poll<()> {
         let task = self.get_mut();
-        let (runtime, due) = (&task.runtime, task.timing.due);
-        let Poll::Ready(result) = poll_guarded((runtime, &task.span), &mut task.place, due, context) else {
+        let polled = poll_guarded((&task.runtime, &task.span), &mut task.place, task.due, context);
+        let Poll::Ready(result) = polled else {
             return Poll::Pending;
         };
         task.leave();
         task.is_over = true;
         let status = match &result {
-            Ok(Ok(result)) => {
-                let status = if result.is_value() { Status::Value } else { Status::Error };
-                match sure(&Body(result)) {
-                    Ok(None) => task.send(status, &Body(result)),
-                    Ok(Some(encoded)) => task.send(status, &encoded),
-                    Err(_) => task.send(Status::Unwritten, &()),
-                }
-            }
+            Ok(Ok(result)) => match sure(&Body(result)) {
+                Ok(body) => task.send(status_of(result), &body),
+                Err(_) => task.send(Status::Unwritten, &()),
+            },
             Ok(Err(_)) => task.send(Status::Malformed, &()),
             Err(Panicked) => task.send(Status::Panicked, &()),
         };
-        task.tally.ended(status, task.runtime.sender.time().saturating_sub(task.timing.begun));
+        task.tally.ended(status, nanoseconds(task.runtime.sender.time()).saturating_sub(task.begun));
         Poll::Ready(())
     }
 }
@@ -352,21 +365,20 @@ where
 impl<F> CallTask<F> {
     /// The call runs no more.
     fn leave(&self) {
-        let (from, id) = self.key;
-        self.runtime.tasks.remove(self.key);
-        self.runtime.streams.end((from, id, false));
+        self.runtime.tasks.remove(self.call);
+        self.runtime.streams.end(StreamKey { call: self.call, is_own: false });
     }
 
     /// Send the result, unless nobody waits for it. Returns how it went.
     fn send(&self, status: Status, body: &impl Encode) -> Status {
-        let (to, id) = self.key;
-        let (bytes, most) = (body.size(), self.runtime.sender.max_payload(to).unwrap_or(0));
+        let SentCall { on, id } = self.call;
+        let (bytes, most) = (body.size(), self.runtime.sender.max_payload(on).unwrap_or(0));
         if bytes > most.max(ALWAYS_ACCEPTED) {
             return self.send(Status::TooLong, &());
         }
         if self.place.control.cancelled().is_none() {
             let words = [id.0, status as u64];
-            self.runtime.post(to, &Parcel { handler: RESULT, words, bytes, write: &writing(body) });
+            self.runtime.post(on, &Parcel { handler: RESULT, words, bytes, write: &writing(body) });
         }
         status
     }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::mem::take;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as PollContext, Poll, ready};
@@ -12,11 +13,11 @@ use std::time::Duration;
 use am_api::Name;
 
 use crate::bytes::Bytes;
-use crate::calls::{CallKey, Called, Ending};
-use crate::codec::{Decode, DecodeError, Encode, from_bytes, to_vec};
+use crate::calls::{CallKey, Called, Ending, NewCall, PeerKey};
+use crate::codec::{Decode, DecodeError, Encode, encoded, from_bytes};
 use crate::error::CallError;
 use crate::method::ServiceInfo;
-use crate::peers::{HeldPeer, PeerKey};
+use crate::peers::HeldPeer;
 use crate::retries::{Again, Budget, Retries};
 use crate::runtime::Runtime;
 use crate::sleep::Sleep;
@@ -27,6 +28,9 @@ use crate::wakers::Place;
 
 /// The time that a call has, unless [`Peer::within`] says another.
 pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
+
+/// The longest time that a call may have.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A node whose services are called. It is connected when it is called first, and again when it is called after its connection has ended.
 /// It stays on the node's thread, and is cheap to clone. Clients of services are made of it. The node stays open while there is a peer, a client or a
@@ -49,7 +53,7 @@ impl Peer {
     /// ([`am_api::Builder::patience`]), and the wait for room. A call that a method makes has no more than what is left of that method's own.
     #[must_use]
     pub fn within(&self, time: Duration) -> Peer {
-        Peer { within: time, ..self.clone() }
+        Peer { within: time.min(LONGEST), ..self.clone() }
     }
 
     /// The same peer, for calls that are sent again if their method is marked `#[idempotent]` and they may not have run, or not to the end. All
@@ -94,9 +98,6 @@ impl Peer {
     ) -> (Call<V, E>, CallStreams) {
         let streams = CallStreams { streams: Rc::<Streams>::default(), posts: self.runtime.clone() };
         let call = self.begin(service, method, arguments, read, Some(streams.streams.clone()));
-        if let CallState::Failed(_) = call.state {
-            streams.streams.end();
-        }
         (call, streams)
     }
 
@@ -110,21 +111,24 @@ impl Peer {
         streams: Option<Rc<Streams>>,
     ) -> Call<V, E> {
         let called = Called { service, method: &service.methods[method] };
-        let again = self.again(called, arguments);
-        let state = match self.runtime.call(self.held.key, called, arguments, (self.within, streams)) {
-            Ok(key) => CallState::Begun(key),
-            Err(error) => CallState::Failed(error),
+        let new = NewCall { peer: self.held.key, method: called.method.id, within: self.within, streams };
+        let (key, again) = match &self.budget {
+            Some(budget) if called.method.is_idempotent => self.begin_again(new, arguments, budget),
+            _ => (self.runtime.call(new, arguments), None),
         };
+        let (runtime, state) = (self.runtime.clone(), CallState::Begun(key));
         let of = (self.held.key, called);
-        Call { runtime: self.runtime.clone(), of, state, again, read, span: spans::call(called) }
+        Call { runtime, of, state, again, read, span: spans::call(called) }
     }
 
-    /// What it takes to send a call again, for a method that may be.
-    #[inline]
-    fn again(&self, called: Called, arguments: &impl Encode) -> Option<Box<Again>> {
-        let budget = self.budget.as_ref().filter(|_| called.method.is_idempotent)?;
+    /// Begin a call that may be sent again.
+    #[cold]
+    fn begin_again(&self, new: NewCall, arguments: &impl Encode, budget: &Rc<Budget>) -> (CallKey, Option<Box<Again>>) {
         let due = self.runtime.sender.time() + self.runtime.at_most(self.within);
-        Some(Again::new((self.held.clone(), called), to_vec(arguments).ok()?, due, budget))
+        match encoded(arguments).map(|arguments| Again::new(self.held.clone(), arguments, due, budget)) {
+            Ok(again) => (self.runtime.call(new, &again.arguments), Some(again)),
+            Err(error) => (self.runtime.fail(new.streams, CallError::Unencodable(error)), None),
+        }
     }
 }
 
@@ -162,7 +166,7 @@ impl Drop for Room {
 
 /// How the bytes of an answer become the outcome of a call.
 #[doc(hidden)]
-pub type ReadResult<V, E> = fn(Reply) -> Result<V, CallError<E>>;
+pub type ReadResult<V, E> = fn(&mut Reply) -> Result<V, CallError<E>>;
 
 /// The answer to a call, before it is read.
 #[doc(hidden)]
@@ -178,10 +182,10 @@ impl Reply {
     /// # Errors
     /// The outcome is no value.
     #[doc(hidden)]
-    pub fn value<V: for<'a> Decode<'a>>(self) -> Result<V, CallError<Infallible>> {
-        match self.ending {
-            Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
-            ending => Err(ending.into_error(self.called)),
+    pub fn value<V: for<'a> Decode<'a>>(&mut self) -> Result<V, CallError<Infallible>> {
+        match &mut self.ending {
+            Ending::Answer(Status::Value, bytes) => from_bytes(bytes).map_err(CallError::MalformedResult),
+            ending => Err(take(ending).into_error(self.called)),
         }
     }
 
@@ -190,15 +194,15 @@ impl Reply {
     /// # Errors
     /// The outcome is no value.
     #[doc(hidden)]
-    pub fn result<V, E>(self) -> Result<V, CallError<E>>
+    pub fn result<V, E>(&mut self) -> Result<V, CallError<E>>
     where
         V: for<'a> Decode<'a>,
         E: for<'a> Decode<'a>,
     {
-        match self.ending {
-            Ending::Answer(Status::Value, bytes) => from_bytes(&bytes).map_err(CallError::MalformedResult),
-            Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
-            ending => Err(ending.into_error(self.called)),
+        match &mut self.ending {
+            Ending::Answer(Status::Value, bytes) => from_bytes(bytes).map_err(CallError::MalformedResult),
+            Ending::Answer(Status::Error, bytes) => Err(read_error(bytes)),
+            ending => Err(take(ending).into_error(self.called)),
         }
     }
 
@@ -207,10 +211,10 @@ impl Reply {
     /// # Errors
     /// The outcome is no value.
     #[doc(hidden)]
-    pub fn view<B: Borrowed>(self) -> Result<View<B>, CallError<Infallible>> {
-        match self.ending {
-            Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
-            ending => Err(ending.into_error(self.called)),
+    pub fn view<B: Borrowed>(&mut self) -> Result<View<B>, CallError<Infallible>> {
+        match &mut self.ending {
+            Ending::Answer(Status::Value, bytes) => View::new(take(bytes)).map_err(CallError::MalformedResult),
+            ending => Err(take(ending).into_error(self.called)),
         }
     }
 
@@ -219,11 +223,11 @@ impl Reply {
     /// # Errors
     /// The outcome is no value.
     #[doc(hidden)]
-    pub fn view_result<B: Borrowed, E: for<'a> Decode<'a>>(self) -> Result<View<B>, CallError<E>> {
-        match self.ending {
-            Ending::Answer(Status::Value, bytes) => View::new(bytes).map_err(CallError::MalformedResult),
-            Ending::Answer(Status::Error, bytes) => Err(read_error(&bytes)),
-            ending => Err(ending.into_error(self.called)),
+    pub fn view_result<B: Borrowed, E: for<'a> Decode<'a>>(&mut self) -> Result<View<B>, CallError<E>> {
+        match &mut self.ending {
+            Ending::Answer(Status::Value, bytes) => View::new(take(bytes)).map_err(CallError::MalformedResult),
+            Ending::Answer(Status::Error, bytes) => Err(read_error(bytes)),
+            ending => Err(take(ending).into_error(self.called)),
         }
     }
 }
@@ -276,7 +280,6 @@ enum CallState {
     Begun(CallKey),
     /// It is sent again after a pause.
     Pausing(Box<Sleep>),
-    Failed(CallError<Infallible>),
     Over,
 }
 
@@ -307,30 +310,24 @@ impl<V, E> Future for Call<V, E> {
         loop {
             match &mut call.state {
                 CallState::Begun(key) => {
-                    let Some((called, mut ending)) = call.runtime.poll_call(*key, context.waker()) else {
+                    let mut reply = Reply { called: call.of.1, ending: Ending::default() };
+                    if !call.runtime.poll_call(*key, context.waker(), &mut reply.ending) {
                         return Poll::Pending;
-                    };
+                    }
                     if let Some(again) = &mut call.again {
-                        if let Some(pause) = again.pause(&ending, call.runtime.sender.time()) {
+                        if let Some(pause) = again.pause(&reply.ending, call.runtime.sender.time()) {
                             call.state = CallState::Pausing(Box::new(Sleep::new(&call.runtime, pause)));
                             continue;
                         }
-                        again.or_earlier(&mut ending);
+                        again.or_earlier(&mut reply.ending);
                     }
                     call.state = CallState::Over;
-                    spans::ended(&call.span, &ending);
-                    return Poll::Ready((call.read)(Reply { called, ending }));
+                    spans::ended(&call.span, &reply.ending);
+                    return Poll::Ready((call.read)(&mut reply));
                 }
                 CallState::Pausing(sleep) => {
                     ready!(Pin::new(&mut **sleep).poll(context));
                     call.state = call.send_again();
-                }
-                CallState::Failed(_) => {
-                    let CallState::Failed(error) = std::mem::replace(&mut call.state, CallState::Over) else {
-                        continue;
-                    };
-                    spans::ended(&call.span, &Ending::NoAnswer(error.clone()));
-                    return Poll::Ready(Err(error.map_service(|never| match never {})));
                 }
                 CallState::Over => panic!("a call was polled after its outcome"),
             }
@@ -343,14 +340,8 @@ impl<V, E> Call<V, E> {
     fn send_again(&self) -> CallState {
         let Some(again) = &self.again else { return CallState::Over };
         let within = again.due.saturating_sub(self.runtime.sender.time());
-        match self.runtime.call(again.peer.key, again.called, &again.arguments, (within, None)) {
-            Ok(key) => CallState::Begun(key),
-            Err(error) => {
-                let mut ending = Ending::NoAnswer(error);
-                again.or_earlier(&mut ending);
-                if let Ending::NoAnswer(error) = ending { CallState::Failed(error) } else { CallState::Over }
-            }
-        }
+        let new = NewCall { peer: again.peer.key, method: self.of.1.method.id, within, streams: None };
+        CallState::Begun(self.runtime.call(new, &again.arguments))
     }
 }
 

@@ -1,21 +1,16 @@
 //! The peers of this side: connections by name, made when they are needed, and connections that peers have made.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Instant;
 
-use am_api::{Connection, Name};
+use am_api::{ConnectError, Connection, Name, Sender};
 use am_base::Link;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 
-use crate::calls::CallKey;
+use crate::calls::PeerKey;
 use crate::wakers::Wakers;
-
-new_key_type! {
-    /// A peer.
-    pub(crate) struct PeerKey;
-}
 
 /// A peer that somebody has, so it is not forgotten.
 #[derive(Clone, Debug, Default)]
@@ -24,12 +19,11 @@ pub(crate) struct HeldPeer {
     _held: Rc<()>,
 }
 
-/// A peer, and the calls that wait for room or for a connection.
+/// A peer.
 #[derive(Debug)]
 pub(crate) struct PeerState {
-    pub(crate) link: Link,
-    pub(crate) queue: VecDeque<CallKey>,
-    /// Tasks that wait until no call waits.
+    link: Link,
+    /// Tasks that wait until no call waits for room.
     pub(crate) waiting: Wakers,
     /// Who has it shares this.
     held: Rc<()>,
@@ -37,22 +31,16 @@ pub(crate) struct PeerState {
 
 impl PeerState {
     fn new(link: Link) -> PeerState {
-        PeerState { link, queue: VecDeque::new(), waiting: Wakers::default(), held: Rc::default() }
+        PeerState { link, waiting: Wakers::default(), held: Rc::default() }
     }
 
     fn hold(&self, key: PeerKey) -> HeldPeer {
         HeldPeer { key, _held: self.held.clone() }
     }
 
-    /// Whether somebody has it, or it is connected, or a call waits for that.
+    /// Whether somebody has it, or it is connected.
     fn is_used(&self) -> bool {
-        Rc::strong_count(&self.held) > 1 || self.link.connection().is_some() || !self.queue.is_empty()
-    }
-
-    /// The connection, if no call waits for room on it.
-    #[inline]
-    pub(crate) fn open(&mut self) -> Option<Connection> {
-        self.link.connection().filter(|_| self.queue.is_empty())
+        Rc::strong_count(&self.held) > 1 || self.link.connection().is_some()
     }
 }
 
@@ -66,15 +54,14 @@ pub(crate) struct Peers {
     by_name: HashMap<(String, String, u64), PeerKey>,
     /// With so many names, those are forgotten that nobody uses.
     most_names: usize,
-    /// How many calls wait, of all peers.
-    pub(crate) queued: usize,
 }
 
 impl Peers {
-    /// The peer of this name, which is connected when it is called: node, endpoint and tag.
-    pub(crate) fn named(&mut self, name: (&str, &str, u64)) -> HeldPeer {
+    /// The peer of this name, which is connected when it is called: node, endpoint and tag. `has_queued` says for which peers
+    /// calls wait.
+    pub(crate) fn named(&mut self, name: (&str, &str, u64), has_queued: impl Fn(PeerKey) -> bool) -> HeldPeer {
         if self.by_name.len() >= self.most_names {
-            self.forget_unused();
+            self.forget_unused(has_queued);
         }
         let (node, endpoint, tag) = name;
         let entry = self.by_name.entry((node.into(), endpoint.into(), tag));
@@ -87,9 +74,9 @@ impl Peers {
     }
 
     /// Forget the names that nobody uses, and look again once twice as many are known: a program may call each of its callers by name.
-    fn forget_unused(&mut self) {
+    fn forget_unused(&mut self, has_queued: impl Fn(PeerKey) -> bool) {
         self.by_name.retain(|_, key| {
-            let is_used = self.all.get(*key).is_some_and(PeerState::is_used);
+            let is_used = self.all.get(*key).is_some_and(PeerState::is_used) || has_queued(*key);
             if !is_used {
                 self.all.remove(*key);
             }
@@ -112,22 +99,32 @@ impl Peers {
         self.all.get_mut(key)
     }
 
+    /// Its connection, open or in set-up.
+    #[inline]
+    pub(crate) fn connection(&self, key: PeerKey) -> Option<Connection> {
+        self.all.get(key)?.link.connection()
+    }
+
+    /// Its connection; if it has none, one is begun, except in a pause.
+    pub(crate) fn connect(&mut self, key: PeerKey, sender: &Sender) -> Result<Option<Connection>, ConnectError> {
+        let Some(peer) = self.all.get_mut(key) else { return Ok(None) };
+        let connection = peer.link.connect(sender, Instant::now())?;
+        connection.into_iter().for_each(|connection| _ = self.by_connection.insert(connection, key));
+        Ok(connection)
+    }
+
+    /// The tasks that wait for room at this peer.
+    pub(crate) fn take_waiting(&mut self, key: PeerKey) -> Vec<Waker> {
+        self.all.get_mut(key).map_or_else(Vec::new, |peer| peer.waiting.take().collect())
+    }
+
     /// The tasks that wait for room anywhere.
-    pub(crate) fn take_waiting(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_all_waiting(&mut self) -> Vec<Waker> {
         self.all.values_mut().flat_map(|peer| peer.waiting.take()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
         self.all.len()
-    }
-
-    pub(crate) fn all_keys(&self) -> Vec<PeerKey> {
-        self.all.keys().collect()
-    }
-
-    /// The peer's connection is this one from now on.
-    pub(crate) fn connected(&mut self, key: PeerKey, connection: Connection) {
-        self.by_connection.insert(connection, key);
     }
 
     /// The peer behind this connection. One that connected to this side gets an entry.
@@ -140,18 +137,14 @@ impl Peers {
         self.hold(key)
     }
 
-    /// A connection has ended: returns the calls that waited for room on it, and the tasks that waited for them. A peer without a name is
-    /// forgotten.
-    pub(crate) fn ended(&mut self, connection: Connection, now: Instant) -> (VecDeque<CallKey>, Vec<Waker>) {
+    /// A connection has ended. A peer without a name is forgotten. Returns the peer that it was, and the tasks that waited for room at it.
+    pub(crate) fn ended(&mut self, connection: Connection, now: Instant) -> (PeerKey, Vec<Waker>) {
         let key = self.by_connection.remove(&connection).unwrap_or_default();
-        let Some(peer) = self.all.get_mut(key) else { return Default::default() };
-        let left = (std::mem::take(&mut peer.queue), peer.waiting.take().collect());
-        self.queued -= left.0.len();
-        if peer.link.node().is_some() {
-            peer.link.end(now);
-        } else {
-            self.all.remove(key);
+        let waiting = self.take_waiting(key);
+        match self.all.get_mut(key) {
+            Some(peer) if peer.link.node().is_some() => peer.link.end(now),
+            _ => _ = self.all.remove(key),
         }
-        left
+        (key, waiting)
     }
 }

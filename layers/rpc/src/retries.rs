@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use am_api::ReturnReason;
 
-use crate::calls::{Called, Ending};
+use crate::calls::Ending;
 use crate::codec::Encoded;
 use crate::error::CallError;
 use crate::peers::HeldPeer;
@@ -65,7 +65,6 @@ impl Budget {
 /// What it takes to send a call again.
 pub(crate) struct Again {
     pub(crate) peer: HeldPeer,
-    pub(crate) called: Called,
     pub(crate) arguments: Encoded,
     /// Until when it has to be answered.
     pub(crate) due: Duration,
@@ -77,16 +76,10 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    pub(crate) fn new(
-        (peer, called): (HeldPeer, Called),
-        arguments: Vec<u8>,
-        due: Duration,
-        budget: &Rc<Budget>,
-    ) -> Box<Again> {
+    pub(crate) fn new(peer: HeldPeer, arguments: Encoded, due: Duration, budget: &Rc<Budget>) -> Box<Again> {
         budget.earn();
         let Retries { attempts, pause, .. } = budget.policy;
-        let (arguments, budget) = (Encoded(arguments), budget.clone());
-        Box::new(Again { peer, called, arguments, due, budget, attempts, pause, unknown: None })
+        Box::new(Again { peer, arguments, due, budget: budget.clone(), attempts, pause, unknown: None })
     }
 
     /// How long to wait before it is sent again. `None` if it is not: [`or_earlier`](Again::or_earlier) is the outcome.

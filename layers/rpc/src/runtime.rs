@@ -1,7 +1,7 @@
 //! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -12,15 +12,15 @@ use am_api::{
     Outcome, Request, RequestError, ReturnReason, Sender,
 };
 
-use crate::bytes::Bytes;
-use crate::calls::{CallKey, Called, Calls, Ended, Ending, Phase};
-use crate::codec::{DecodeError, Encode, sure, to_vec, writing};
+use crate::bytes::{Bytes, SHORT};
+use crate::calls::{CallKey, Calls, Ended, Ending, NewCall, PeerKey, Phase};
+use crate::codec::{DecodeError, Encode, EncodeError, sure, to_vec, writing};
 use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
 use crate::error::{CallError, NotSent};
 use crate::outbox::{Outbox, Parcel};
-use crate::peers::{HeldPeer, PeerKey, PeerState, Peers};
-use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, Status};
+use crate::peers::{HeldPeer, Peers};
+use crate::status::{CALL, CANCEL, FLOW, ITEM, RESULT, SentCall, Status};
 use crate::stream::{Posts, StreamKey, StreamTable, Streams};
 use crate::tasks::Tasks;
 use crate::wakers::Place;
@@ -34,9 +34,6 @@ const CLOSED: CallError<Infallible> = CallError::NotSent(NotSent::Connection("it
 const OTHER_VERSION: CallError<Infallible> =
     CallError::MalformedResult(DecodeError::Invalid("outcome that this version knows"));
 
-/// The longest time that a call may have.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-
 pub(crate) struct Runtime {
     pub(crate) sender: Sender,
     calls: RefCell<Calls>,
@@ -48,10 +45,10 @@ pub(crate) struct Runtime {
     pub(crate) streams: StreamTable,
     /// Tasks that wait for a time.
     pub(crate) timers: RefCell<Deadlines<Waker>>,
-    /// When a method has returned last, in this turn or before.
-    returned: Cell<Duration>,
-    /// Until when the call in progress has to be answered: calls that it makes have no more time.
-    pub(crate) due: Cell<Option<Duration>>,
+    /// When a method has returned last, in this turn or before, in nanoseconds.
+    returned: Cell<u64>,
+    /// Until when the call in progress has to be answered, in nanoseconds: calls that it makes have no more time.
+    pub(crate) due: Cell<u64>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<(Connection, NotOpen)>>,
     /// The endpoint was dropped, so no turn comes any more.
@@ -59,23 +56,31 @@ pub(crate) struct Runtime {
     pub(crate) agenda: Agenda,
 }
 
-/// Why a turn has to look at more than messages: one check for all, because nearly every turn has messages only.
+/// When a turn has to look at more than messages. One check for all that there may be, because nearly every turn has messages only.
+#[derive(Default)]
 pub(crate) struct Agenda {
-    /// Something waits: a call for room, a parcel, an ended connection.
-    is_busy: Cell<bool>,
-    /// When the next running call or task is due, or before.
-    due: Cell<Duration>,
+    /// Or before. Zero while something waits: a call for room, a parcel, an ended connection. `None` if nothing is due.
+    next: Cell<Option<Duration>>,
 }
 
 impl Agenda {
     /// Something waits from now on.
     pub(crate) fn add(&self) {
-        self.is_busy.set(true);
+        self.add_due(Duration::ZERO);
     }
 
     fn add_due(&self, due: Duration) {
-        self.due.set(self.due.get().min(due));
+        self.next.set(Some(self.next.get().map_or(due, |next| next.min(due))));
     }
+}
+
+/// Those who have to hear of calls once no table is borrowed.
+#[derive(Default)]
+struct News {
+    over: Vec<Ended>,
+    /// Streams of calls that were sent.
+    begun: Vec<(StreamKey, Rc<Streams>)>,
+    woken: Vec<Waker>,
 }
 
 impl Runtime {
@@ -90,10 +95,10 @@ impl Runtime {
             streams: StreamTable::default(),
             timers: RefCell::default(),
             returned: Cell::default(),
-            due: Cell::new(None),
+            due: Cell::new(u64::MAX),
             ended: RefCell::default(),
             is_closed: Cell::new(false),
-            agenda: Agenda { is_busy: Cell::new(false), due: Cell::new(Duration::MAX) },
+            agenda: Agenda::default(),
         });
         let with = |run: fn(&Runtime, &Message<'_, ()>)| {
             let runtime = runtime.clone();
@@ -105,9 +110,9 @@ impl Runtime {
         endpoint.on_request(
             CANCEL,
             with(|runtime, message| {
-                let (from, id) = (message.from(), CallId(message.word(0)));
-                runtime.tasks.cancel((from, id));
-                runtime.streams.end((from, id, false));
+                let call = SentCall { on: message.from(), id: CallId(message.word(0)) };
+                runtime.tasks.cancel(call);
+                runtime.streams.end(StreamKey { call, is_own: false });
             }),
         );
         let of_outcomes = runtime.clone();
@@ -126,17 +131,24 @@ impl Runtime {
         self.peers.borrow_mut().of(connection)
     }
 
-    /// The time when the next method of this turn begins, without a look at the clock.
+    /// The time when the next method of this turn begins, in nanoseconds, without a look at the clock.
     #[inline]
-    pub(crate) fn now(&self) -> Duration {
-        self.sender.turn_time().max(self.returned.get())
+    pub(crate) fn now(&self) -> u64 {
+        self.turn_time().max(self.returned.get())
     }
 
-    /// A method has returned: the time.
+    /// When what is handled now was received, in nanoseconds.
     #[inline]
-    pub(crate) fn now_again(&self) -> Duration {
-        self.returned.set(self.sender.time());
-        self.returned.get()
+    pub(crate) fn turn_time(&self) -> u64 {
+        nanoseconds(self.sender.turn_time())
+    }
+
+    /// A method of this turn has returned: how many nanoseconds it took.
+    #[inline]
+    pub(crate) fn took(&self) -> u64 {
+        let begun = self.now();
+        self.returned.set(nanoseconds(self.sender.time()));
+        self.returned.get().saturating_sub(begun)
     }
 
     /// The name of the endpoint behind a connection.
@@ -147,7 +159,8 @@ impl Runtime {
     // ---- calls of this side
 
     pub(crate) fn peer_named(&self, name: (&str, &str, u64)) -> HeldPeer {
-        self.peers.borrow_mut().named(name)
+        let calls = self.calls.borrow();
+        self.peers.borrow_mut().named(name, |peer| calls.has_queued(peer))
     }
 
     /// The node of a peer. `None` if it has left.
@@ -159,115 +172,149 @@ impl Runtime {
     /// The time that a call has which asks for so much: no more than the call in progress.
     #[inline]
     pub(crate) fn at_most(&self, within: Duration) -> Duration {
-        let within = within.min(LONGEST);
-        self.due.get().map_or(within, |due| within.min(due.saturating_sub(self.sender.time())))
+        match self.due.get() {
+            u64::MAX => within,
+            due => within.min(Duration::from_nanos(due).saturating_sub(self.sender.time())),
+        }
     }
 
-    /// Send a call, or let it wait for room. `within`: the time that it has, unless the call in progress has less.
+    /// Send a call, or let it wait for room.
     #[inline]
-    pub(crate) fn call(
-        &self,
-        peer: PeerKey,
-        called: Called,
-        arguments: &impl Encode,
-        (within, streams): (Duration, Option<Rc<Streams>>),
-    ) -> Result<CallKey, CallError<Infallible>> {
-        if self.is_closed.get() {
-            return Err(CLOSED);
-        }
-        if let Some(encoded) = sure(arguments).map_err(CallError::Unencodable)? {
-            return self.call(peer, called, &encoded, (within, streams));
-        }
-        let within = self.at_most(within);
+    pub(crate) fn call(&self, new: NewCall, arguments: &impl Encode) -> CallKey {
+        let arguments = match sure(arguments) {
+            Ok(_) if self.is_closed.get() => return self.fail(new.streams, CLOSED),
+            Ok(arguments) => arguments,
+            Err(error) => return self.fail(new.streams, CallError::Unencodable(error)),
+        };
+        let within = self.at_most(new.within);
         let mut calls = self.calls.borrow_mut();
-        let mut peers = self.peers.borrow_mut();
-        if let Some(to) = peers.get(peer).and_then(PeerState::open).filter(|_| calls.len() < MAX_CALLS) {
-            let words = [called.method.id.to_word(), within.as_nanos() as u64];
-            match self.sender.try_call_with(to, CALL, &words, arguments.size(), writing(arguments), within) {
+        let connection = self.peers.borrow().connection(new.peer);
+        if let Some(on) = connection
+            && calls.len() < MAX_CALLS
+            && !calls.has_queued(new.peer)
+        {
+            let words = [new.method.to_word(), nanoseconds(within)];
+            match self.sender.try_call_with(on, CALL, &words, arguments.size(), writing(&arguments), within) {
                 Ok(id) => {
-                    streams.iter().for_each(|streams| self.streams.add(self, (to, id, true), streams));
-                    let key = calls.add(called, Phase::Sent(to, id), streams);
-                    calls.sent(key, id);
-                    return Ok(key);
+                    let call = SentCall { on, id };
+                    let key = calls.add_sent(call, new.streams.clone());
+                    drop(calls);
+                    if let Some(streams) = &new.streams {
+                        self.streams.add(self, StreamKey { call, is_own: true }, streams);
+                    }
+                    return key;
                 }
                 Err(error) if error.is_temporary() => {}
                 // The event that says so is still to come. There is another connection in the next turn.
                 Err(RequestError::Dead(_) | RequestError::Refused(_) | RequestError::Closed) => {
-                    peers.ended(to, Instant::now());
+                    self.peers.borrow_mut().ended(on, Instant::now());
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    drop(calls);
+                    return self.fail(new.streams, error.into());
+                }
             }
         }
-        drop((calls, peers));
-        self.queue(peer, called, to_vec(arguments).map_err(CallError::Unencodable)?, (within, streams))
+        drop(calls);
+        self.queue(NewCall { within, ..new }, to_vec(&arguments))
+    }
+
+    /// A call that was not sent.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail(&self, streams: Option<Rc<Streams>>, error: CallError<Infallible>) -> CallKey {
+        let key = self.calls.borrow_mut().add_failed(error);
+        streams.iter().for_each(|streams| streams.end());
+        key
     }
 
     /// Let a call wait for room.
     #[cold]
     #[inline(never)]
-    fn queue(
-        &self,
-        peer: PeerKey,
-        called: Called,
-        arguments: Vec<u8>,
-        (within, streams): (Duration, Option<Rc<Streams>>),
-    ) -> Result<CallKey, CallError<Infallible>> {
-        let (mut calls, mut peers) = (self.calls.borrow_mut(), self.peers.borrow_mut());
-        if calls.len() >= MAX_CALLS {
-            return Err(CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)));
-        }
-        let state = peers.get(peer).ok_or(CallError::NotSent(NotSent::Connection("the peer has left")))?;
-        let due = self.sender.time() + within;
-        let key = calls.add(called, Phase::Queued { arguments, due }, streams);
-        state.queue.push_back(key);
-        peers.queued += 1;
-        self.agenda.add();
-        Ok(key)
+    fn queue(&self, new: NewCall, arguments: Result<Vec<u8>, EncodeError>) -> CallKey {
+        let mut calls = self.calls.borrow_mut();
+        let is_full = calls.len() >= MAX_CALLS;
+        let has_left = self.peers.borrow_mut().get(new.peer).is_none();
+        let error = match arguments {
+            _ if is_full => CallError::NotSent(NotSent::TooManyCalls(MAX_CALLS)),
+            _ if has_left => CallError::NotSent(NotSent::Connection("the peer has left")),
+            Err(error) => CallError::Unencodable(error),
+            Ok(arguments) => {
+                self.agenda.add();
+                let due = self.sender.time() + new.within;
+                return calls.add_queued(new, arguments, due);
+            }
+        };
+        drop(calls);
+        self.fail(new.streams, error)
     }
 
     /// Send calls that wait, as far as there is room.
     fn flush_queues(&self) {
-        let (mut over, mut woken, mut begun) = (vec![], vec![], vec![]);
-        let now = self.sender.time();
-        let mut peers = self.peers.borrow_mut();
-        for key in peers.all_keys() {
-            let Some(peer) = peers.get(key).filter(|peer| !peer.queue.is_empty()) else { continue };
-            let before = peer.link.connection();
-            let to = match peer.link.connect(&*self.sender, Instant::now()) {
-                Ok(Some(to)) => to,
-                Ok(None) => continue,
-                Err(error) => {
-                    let queue = std::mem::take(&mut peer.queue);
-                    woken.extend(peer.waiting.take());
-                    peers.queued -= queue.len();
-                    self.fail_queue(queue, &mut over, || not_connected(&error));
-                    continue;
-                }
-            };
-            let done = self.flush_queue(&mut peer.queue, (to, now), &mut over, &mut begun);
-            if peer.queue.is_empty() {
-                woken.extend(peer.waiting.take());
+        let mut news = News::default();
+        let (mut calls, mut peers) = (self.calls.borrow_mut(), self.peers.borrow_mut());
+        let mut last = None;
+        while let Some(peer) = calls.next_queue(last) {
+            last = Some(peer);
+            match peers.connect(peer, &self.sender) {
+                Ok(Some(on)) => self.flush_queue(&mut calls, peer, on, &mut news),
+                Ok(None) => {}
+                Err(error) => news.over.extend(calls.end_queue(peer, || not_connected(&error))),
             }
-            peers.queued -= done;
-            if before.is_none() {
-                peers.connected(key, to);
+            if !calls.has_queued(peer) {
+                news.woken.append(&mut peers.take_waiting(peer));
             }
         }
-        drop(peers);
+        drop((calls, peers));
+        self.tell(news);
+    }
+
+    fn tell(&self, News { over, begun, woken }: News) {
         begun.iter().for_each(|(key, streams)| self.streams.add(self, *key, streams));
         over.into_iter().for_each(|ended| ended.tell(&self.streams));
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Send the calls that wait for room on this connection.
+    fn flush_queue(&self, calls: &mut Calls, peer: PeerKey, on: Connection, news: &mut News) {
+        let now = self.sender.time();
+        while let Some((key, queued)) = calls.first_queued(peer) {
+            let within = queued.within(now);
+            let words = [queued.method.to_word(), nanoseconds(within)];
+            let error = if within.is_zero() {
+                CallError::Late
+            } else {
+                match self.sender.try_call(on, CALL, &words, &queued.arguments, within) {
+                    Ok(id) => {
+                        let call = SentCall { on, id };
+                        let streams = calls.sends(key, call);
+                        news.begun.extend(streams.map(|streams| (StreamKey { call, is_own: true }, streams)));
+                        continue;
+                    }
+                    Err(error) if error.is_temporary() => break,
+                    Err(error) => error.into(),
+                }
+            };
+            news.over.push(calls.end(key, || Ending::NoAnswer(error)));
+        }
+    }
+
     /// Whether no call waits for room at this peer; otherwise this waker is woken then.
     pub(crate) fn poll_room(&self, peer: PeerKey, place: &mut Place, waker: &Waker) -> Poll<()> {
         let mut peers = self.peers.borrow_mut();
-        let full = peers.get(peer).filter(|peer| !peer.queue.is_empty() && !self.is_closed.get());
+        let full = peers.get(peer).filter(|_| self.calls.borrow().has_queued(peer) && !self.is_closed.get());
         let Some(peer) = full else { return Poll::Ready(()) };
         let old = peer.waiting.add(place, waker);
         drop(peers);
         drop(old);
         Poll::Pending
+    }
+
+    /// A call of this peer does not wait for room any more.
+    fn leaves_queue(&self, peer: PeerKey) {
+        let has_room = !self.calls.borrow().has_queued(peer);
+        let woken = if has_room { self.peers.borrow_mut().take_waiting(peer) } else { vec![] };
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Who waited for room waits no more.
@@ -276,70 +323,11 @@ impl Runtime {
         drop(waker);
     }
 
-    /// Send the calls of one peer. Returns how many do not wait any more.
-    fn flush_queue(
-        &self,
-        queue: &mut VecDeque<CallKey>,
-        (to, now): (Connection, Duration),
-        over: &mut Vec<Ended>,
-        begun: &mut Vec<(StreamKey, Rc<Streams>)>,
-    ) -> usize {
-        let before = queue.len();
-        let mut calls = self.calls.borrow_mut();
-        // Those that were dropped, and those whose time is over.
-        queue.retain(|&key| match calls.get(key) {
-            Some(call) => match call.phase {
-                Phase::Queued { due, .. } if due <= now => {
-                    over.push(calls.end(key, || Ending::NoAnswer(CallError::Late)));
-                    false
-                }
-                _ => true,
-            },
-            None => false,
-        });
-        while let Some(&key) = queue.front() {
-            let Some(call) = calls.get(key) else { break };
-            let Phase::Queued { arguments, due } = &call.phase else { break };
-            let within = due.saturating_sub(now);
-            let words = [call.called.method.id.to_word(), within.as_nanos() as u64];
-            match self.sender.try_call(to, CALL, &words, arguments, within) {
-                Ok(id) => {
-                    call.phase = Phase::Sent(to, id);
-                    begun.extend(call.streams.clone().map(|streams| ((to, id, true), streams)));
-                    calls.sent(key, id);
-                }
-                Err(error) if error.is_temporary() => break,
-                Err(error) => over.push(calls.end(key, || Ending::NoAnswer(error.into()))),
-            }
-            queue.pop_front();
-        }
-        before - queue.len()
-    }
-
-    fn fail_queue(&self, queue: VecDeque<CallKey>, over: &mut Vec<Ended>, error: impl Fn() -> CallError<Infallible>) {
-        let mut calls = self.calls.borrow_mut();
-        over.extend(queue.into_iter().map(|key| calls.end(key, || Ending::NoAnswer(error()))));
-    }
-
-    /// The outcome of this call, if it has one; otherwise this waker is woken then.
+    /// Whether this call has an outcome, which is stored; otherwise this waker is woken then.
     #[inline]
-    pub(crate) fn poll_call(&self, key: CallKey, waker: &Waker) -> Option<(Called, Ending)> {
-        let mut calls = self.calls.borrow_mut();
-        let waiting = calls.get(key)?;
-        if let Phase::Done(_) = waiting.phase {
-            return calls.fetch(key);
-        }
-        let Some(old) = &mut waiting.waker else {
-            waiting.waker = Some(waker.clone());
-            return None;
-        };
-        if !old.will_wake(waker) {
-            // The old one may run code of the program when it is dropped.
-            let old = std::mem::replace(old, waker.clone());
-            drop(calls);
-            drop(old);
-        }
-        None
+    pub(crate) fn poll_call(&self, key: CallKey, waker: &Waker, outcome: &mut Ending) -> bool {
+        let (has_ended, _replaced) = self.calls.borrow_mut().poll(key, waker, outcome);
+        has_ended
     }
 
     /// The program dropped this call: forget it, and tell the server.
@@ -347,44 +335,56 @@ impl Runtime {
         let forgotten = self.calls.borrow_mut().forget(key);
         let Some((phase, ended)) = forgotten else { return };
         ended.tell(&self.streams);
-        if let Phase::Sent(to, id) | Phase::Running(to, id) = phase {
-            self.calls.borrow_mut().take_running((to, id));
-            self.cancel(to, id);
+        match phase {
+            Phase::Sent(call) | Phase::Running(call, _) => self.cancel(call),
+            Phase::Queued(queued) => self.leaves_queue(queued.peer()),
+            Phase::Done(_) => {}
         }
     }
 
-    fn cancel(&self, to: Connection, id: CallId) {
-        self.post(to, &Parcel::of_words(CANCEL, [id.0, 0]));
+    fn cancel(&self, call: SentCall) {
+        self.post(call.on, &Parcel::of_words(CANCEL, [call.id.0, 0]));
     }
 
     /// A call of a peer runs as a task.
-    pub(crate) fn begin_task(&self, key: (Connection, CallId), control: Rc<Control>, due: Duration, bytes: usize) {
+    pub(crate) fn begin_task(&self, call: SentCall, control: Rc<Control>, due: Duration, bytes: usize) {
         self.agenda.add_due(due);
-        self.tasks.add(key, control, due, bytes);
+        self.tasks.add(call, control, due, bytes);
     }
 
+    #[inline]
     fn on_outcome(&self, outcome: Outcome<'_, ()>) {
+        let status = outcome.result.as_ref().ok().and_then(|answer| Status::of_word(answer.word(1)));
+        match (status, &outcome.result) {
+            (Some(status), Ok(answer)) if status != Status::Running => {
+                let mut calls = self.calls.borrow_mut();
+                let (key, may_keep) = (calls.key_of(outcome.id), calls.may_keep());
+                let ended = calls.end(key, || Ending::Answer(status, self.kept(answer, may_keep)));
+                drop(calls);
+                ended.tell(&self.streams);
+            }
+            _ => self.on_no_answer(outcome),
+        }
+    }
+
+    /// A call has another outcome than an answer, or runs.
+    #[cold]
+    #[inline(never)]
+    fn on_no_answer(&self, outcome: Outcome<'_, ()>) {
         let Outcome { id, to, due, result, .. } = outcome;
+        let call = SentCall { on: to, id };
         let mut calls = self.calls.borrow_mut();
         let key = calls.key_of(id);
         let error = match result {
-            Ok(answer) => match Status::of_word(answer.word(1)) {
-                Some(Status::Running) => match self.end_of(to) {
-                    // Its result does not come any more.
-                    Some(reason) => CallError::Unknown(reason),
-                    None => {
-                        self.agenda.add_due(due);
-                        return calls.runs(key, (to, id), due);
-                    }
-                },
-                Some(status) => {
-                    let may_keep = calls.may_keep();
-                    let ended = calls.end(key, || Ending::Answer(status, self.kept(&answer, may_keep)));
-                    drop(calls);
-                    return ended.tell(&self.streams);
+            Ok(answer) if answer.word(1) == Status::Running as u64 => match self.end_of(to) {
+                // Its result does not come any more.
+                Some(reason) => CallError::Unknown(reason),
+                None => {
+                    self.agenda.add_due(due);
+                    return calls.runs(key, call, due);
                 }
-                None => OTHER_VERSION,
             },
+            Ok(_) => OTHER_VERSION,
             Err(am_api::CallError::Returned(back)) if back.fate == Fate::NotDelivered => CallError::Dead(back.reason),
             Err(am_api::CallError::Returned(back)) => CallError::Unknown(back.reason),
             Err(am_api::CallError::Ended(reason)) => CallError::Unknown(reason),
@@ -394,7 +394,7 @@ impl Runtime {
         let ended = calls.end(key, || Ending::NoAnswer(error));
         drop(calls);
         if is_late {
-            self.cancel(to, id);
+            self.cancel(call);
         }
         ended.tell(&self.streams);
     }
@@ -402,7 +402,7 @@ impl Runtime {
     /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
     #[inline]
     fn kept(&self, message: &Message<'_, ()>, may_keep: bool) -> Bytes {
-        if may_keep { Bytes::keep(message) } else { self.in_memory(message) }
+        if may_keep || message.payload().len() <= SHORT { Bytes::keep(message) } else { self.in_memory(message) }
     }
 
     #[cold]
@@ -418,9 +418,8 @@ impl Runtime {
             Some(status) => Ending::Answer(status, self.kept(message, may_keep)),
             None => Ending::NoAnswer(OTHER_VERSION),
         };
-        let of = (message.from(), CallId(message.word(0)));
-        // Replies and requests have an order each, so a result may come before the answer that the call runs.
-        let key = calls.take_running(of).or_else(|| calls.take_sent(of)).unwrap_or_default();
+        let call = SentCall { on: message.from(), id: CallId(message.word(0)) };
+        let key = calls.find(call).unwrap_or_default();
         let ended = calls.end(key, ending);
         drop(calls);
         ended.tell(&self.streams);
@@ -439,20 +438,17 @@ impl Runtime {
         let connection = event.connection;
         self.tasks.cancel_all(connection);
         self.streams.end_all(Some(connection));
-        let mut over = vec![];
-        let (queue, woken) = self.peers.borrow_mut().ended(connection, Instant::now());
-        self.fail_queue(queue, &mut over, || why.into());
+        let (peer, woken) = self.peers.borrow_mut().ended(connection, Instant::now());
         let mut calls = self.calls.borrow_mut();
+        let mut over = calls.end_queue(peer, || why.into());
         if let NotOpen::Dead(reason) = why {
-            for key in calls.take_running_on(connection) {
-                over.push(calls.end(key, || Ending::NoAnswer(CallError::Unknown(reason))));
-            }
+            let running = calls.running_on(connection).into_iter();
+            over.extend(running.map(|key| calls.end(key, || Ending::NoAnswer(CallError::Unknown(reason)))));
         }
         drop(calls);
         self.ended.borrow_mut().push((connection, why));
         self.agenda.add();
-        over.into_iter().for_each(|ended| ended.tell(&self.streams));
-        woken.into_iter().for_each(Waker::wake);
+        self.tell(News { over, woken, ..News::default() });
     }
 
     /// Why this connection has ended. Answers that had arrived are handled after it has.
@@ -483,7 +479,8 @@ impl Runtime {
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
     pub(crate) fn after_turn(&self) -> bool {
-        if !self.agenda.is_busy.get() && !self.tasks.is_woken() && self.agenda.due.get() > self.sender.turn_time() {
+        let is_due = |next| next <= self.sender.turn_time();
+        if !self.tasks.is_woken() && !self.agenda.next.get().is_some_and(is_due) {
             return false;
         }
         self.look_at_all()
@@ -491,29 +488,40 @@ impl Runtime {
 
     #[cold]
     fn look_at_all(&self) -> bool {
-        if self.peers.borrow().queued > 0 {
+        self.end_late_calls();
+        if self.calls.borrow().has_queue() {
             self.flush_queues();
         }
-        self.end_late_calls();
         self.wake_timers();
         let has_run = self.tasks.run(self.sender.turn_time());
         self.outbox.flush(&self.sender);
         self.close_ended();
-        let is_busy = self.peers.borrow().queued > 0 || !self.outbox.is_empty() || !self.ended.borrow().is_empty();
-        self.agenda.is_busy.set(is_busy);
-        self.agenda.due.set(self.next_due().unwrap_or(Duration::MAX));
+        let is_busy = self.has_waiting() || !self.ended.borrow().is_empty();
+        self.agenda.next.set(if is_busy { Some(Duration::ZERO) } else { self.next_due() });
         has_run
+    }
+
+    /// Whether a call or a parcel waits for room.
+    fn has_waiting(&self) -> bool {
+        self.calls.borrow().has_queue() || !self.outbox.is_empty()
     }
 
     fn end_late_calls(&self) {
         let now = self.sender.turn_time();
         loop {
             let mut calls = self.calls.borrow_mut();
-            let Some(((to, id), key)) = calls.pop_due(now) else { break };
-            let ended = calls.end(key, || Ending::NoAnswer(CallError::Deadline));
+            let Some(key) = calls.pop_due(now) else { break };
+            let (queue, sent) = match calls.phase(key) {
+                Some(Phase::Queued(queued)) => (Some(queued.peer()), None),
+                Some(Phase::Running(call, _)) => (None, Some(*call)),
+                _ => (None, None),
+            };
+            let error = if sent.is_some() { CallError::Deadline } else { CallError::Late };
+            let ended = calls.end(key, || Ending::NoAnswer(error));
             drop(calls);
-            self.cancel(to, id);
+            sent.into_iter().for_each(|call| self.cancel(call));
             ended.tell(&self.streams);
+            queue.into_iter().for_each(|peer| self.leaves_queue(peer));
         }
     }
 
@@ -546,8 +554,7 @@ impl Runtime {
         // Room is made by frames, which end the sleep. What makes it otherwise is looked for now and then.
         const RETRY: Duration = Duration::from_millis(10);
         let now = self.sender.time();
-        let is_waiting = self.peers.borrow().queued > 0 || !self.outbox.is_empty();
-        let retry = is_waiting.then_some(RETRY);
+        let retry = self.has_waiting().then_some(RETRY);
         self.next_due().map(|due| due.saturating_sub(now)).into_iter().chain(retry).min()
     }
 
@@ -557,11 +564,11 @@ impl Runtime {
         self.streams.end_all(None);
         self.tasks.cancel_everything();
         self.tasks.clear();
-        let (timers, waiting) = (self.timers.take(), self.peers.borrow_mut().take_waiting());
+        let (timers, waiting) = (self.timers.take(), self.peers.borrow_mut().take_all_waiting());
         timers.into_all().chain(waiting).for_each(Waker::wake);
         let mut calls = self.calls.borrow_mut();
         let end = |phase: &Phase| match phase {
-            Phase::Queued { .. } => Some(CLOSED),
+            Phase::Queued(_) => Some(CLOSED),
             Phase::Sent(..) | Phase::Running(..) => Some(CallError::Unknown(ReturnReason::Closed)),
             Phase::Done(_) => None,
         };
@@ -595,6 +602,12 @@ impl Runtime {
             ("peers", self.peers.borrow().len()),
         ]
     }
+}
+
+/// A node's time. All of it is in 64 bits.
+#[inline]
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
 }
 
 fn not_connected(error: &am_api::ConnectError) -> CallError<Infallible> {

@@ -65,9 +65,9 @@ impl Tally {
         Tally { service, method, errors, panicked, refused, running, times: Times::default() }
     }
 
-    /// A call has ended with this status, after so long.
+    /// A call has ended with this status, after so many nanoseconds.
     #[inline]
-    pub(crate) fn ended(&self, status: Status, took: Duration) {
+    pub(crate) fn ended(&self, status: Status, took: u64) {
         match status {
             Status::Error => count(&self.errors),
             Status::Panicked => count(&self.panicked),

@@ -1,6 +1,8 @@
 //! What the second word of an answer says, and what the messages of the layer are called.
 
-use am_api::HandlerId;
+use std::ops::RangeInclusive;
+
+use am_api::{CallId, Connection, HandlerId};
 
 /// A call. Words: the call's id, the method, how many nanoseconds are left. Answered at once, with a status.
 pub(crate) const CALL: HandlerId = HandlerId(0);
@@ -13,6 +15,20 @@ pub(crate) const CANCEL: HandlerId = HandlerId(2);
 pub(crate) const ITEM: HandlerId = HandlerId(3);
 /// Credit, end or stop of a call's stream. Words: the call's id; see `stream.rs`.
 pub(crate) const FLOW: HandlerId = HandlerId(4);
+
+/// A call that was sent: its id on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SentCall {
+    pub(crate) on: Connection,
+    pub(crate) id: CallId,
+}
+
+impl SentCall {
+    /// All calls of a connection.
+    pub(crate) fn all_on(on: Connection) -> RangeInclusive<SentCall> {
+        SentCall { on, id: CallId(0) }..=SentCall { on, id: CallId(u64::MAX) }
+    }
+}
 
 /// How a call went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

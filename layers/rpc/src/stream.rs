@@ -26,7 +26,7 @@ use futures_util::stream::Stream;
 use crate::bytes::Bytes;
 use crate::codec::{Decode, DecodeError, Encode, EncodeError, from_bytes, sure, writing};
 use crate::outbox::Parcel;
-use crate::status::{FLOW, ITEM};
+use crate::status::{FLOW, ITEM, SentCall};
 
 /// Items that a writer may be ahead of its reader.
 pub const STREAM_WINDOW: usize = 32;
@@ -34,8 +34,13 @@ pub const STREAM_WINDOW: usize = 32;
 /// A writer that is so many bytes ahead of its reader waits. The last item may go beyond.
 pub const STREAM_WINDOW_BYTES: usize = 1 << 20;
 
-/// A call's streams: its connection, its id, and whether this side has made it. Two calls of one connection may have one id, one of each side.
-pub(crate) type StreamKey = (Connection, CallId, bool);
+/// The streams of a call. Two calls of one connection may have one id, one of each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StreamKey {
+    pub(crate) call: SentCall,
+    /// Whether this side has made the call.
+    pub(crate) is_own: bool,
+}
 
 /// What the second word of a [`FLOW`] message says. Above it is a count: of items that were taken, of all that were sent.
 #[derive(Clone, Copy, PartialEq)]
@@ -107,11 +112,6 @@ impl Streams {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Its key, once the call was sent.
-    pub(crate) fn key(&self) -> Option<StreamKey> {
-        self.key.get()
-    }
-
     /// The call is over: nothing more comes, and nothing more is sent.
     pub(crate) fn end(&self) {
         self.is_ended.set(true);
@@ -158,10 +158,17 @@ impl StreamTable {
         streams.into_iter().for_each(|streams| streams.end());
     }
 
+    /// The call of these is over, which may not have been sent.
+    #[cold]
+    pub(crate) fn ended(&self, streams: &Streams) {
+        streams.key.get().into_iter().for_each(|key| self.end(key));
+        streams.end();
+    }
+
     /// The connection has ended.
     pub(crate) fn end_all(&self, on: Option<Connection>) {
         let all = self.0.borrow();
-        let keys: Vec<StreamKey> = all.keys().filter(|key| on.is_none_or(|on| key.0 == on)).copied().collect();
+        let keys: Vec<StreamKey> = all.keys().filter(|key| on.is_none_or(|on| key.call.on == on)).copied().collect();
         drop(all);
         keys.into_iter().for_each(|key| self.end(key));
     }
@@ -169,7 +176,8 @@ impl StreamTable {
     fn of(&self, message: &Message<'_, ()>) -> Option<Rc<Streams>> {
         // A call that its sender has made is none of this side.
         let is_own = message.word(1) & OWN == 0;
-        self.0.borrow().get(&(message.from(), CallId(message.word(0)), is_own)).cloned()
+        let call = SentCall { on: message.from(), id: CallId(message.word(0)) };
+        self.0.borrow().get(&StreamKey { call, is_own }).cloned()
     }
 
     /// An item has come. When a connection ends, messages behind a missing one are handled, too: there the stream is over. So it is behind an item
@@ -231,9 +239,9 @@ impl CallStreams {
 
 /// Send this about the streams of a call.
 fn tell(posts: &dyn Posts, streams: &Streams, what: Flow, count: u64) {
-    if let Some((to, id, is_own)) = streams.key.get() {
+    if let Some(StreamKey { call, is_own }) = streams.key.get() {
         let word = (count << 2 | what as u64) << 1 | u64::from(is_own);
-        posts.post(to, &Parcel::of_words(FLOW, [id.0, word]));
+        posts.post(call.on, &Parcel::of_words(FLOW, [call.id.0, word]));
     }
 }
 
@@ -286,19 +294,16 @@ impl<T: Encode> StreamWriter<T> {
             }
         })
         .await?;
-        match sure(item).map_err(StreamError::Unencodable)? {
-            None => self.post(key, item),
-            Some(encoded) => self.post(key, &encoded),
-        }
+        self.post(key, &sure(item).map_err(StreamError::Unencodable)?)
     }
 
-    fn post(&self, (to, id, is_own): StreamKey, item: &impl Encode) -> Result<(), StreamError> {
+    fn post(&self, StreamKey { call, is_own }: StreamKey, item: &impl Encode) -> Result<(), StreamError> {
         let bytes = item.size();
-        if let Some(most) = self.posts.max_payload(to).filter(|most| bytes > *most) {
+        if let Some(most) = self.posts.max_payload(call.on).filter(|most| bytes > *most) {
             return Err(StreamError::TooLong { bytes, most });
         }
-        let words = [id.0, self.streams.send(bytes) << 1 | u64::from(is_own)];
-        self.posts.post(to, &Parcel { handler: ITEM, words, bytes, write: &writing(item) });
+        let words = [call.id.0, self.streams.send(bytes) << 1 | u64::from(is_own)];
+        self.posts.post(call.on, &Parcel { handler: ITEM, words, bytes, write: &writing(item) });
         Ok(())
     }
 }

@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::time::Duration;
 
-use am_api::{CallId, Connection, NodeWaker};
+use am_api::{Connection, NodeWaker};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::control::{Cancelled, Control};
 use crate::deadlines::{Deadlines, Ticket};
+use crate::status::SentCall;
 
 /// A task's control, its place among the deadlines, and how many bytes of arguments it holds.
 type Running = (Rc<Control>, Ticket, usize);
@@ -38,8 +39,6 @@ pub const MAX_TASK_BYTES: usize = 32 << 20;
 
 /// A future of the node's thread.
 pub type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
-
-type Key = (Connection, CallId);
 
 /// Tells the node's thread that a task can go on, from any thread.
 pub(crate) struct Woken {
@@ -80,7 +79,7 @@ struct Share {
 
 pub(crate) struct Tasks {
     /// The calls that run as tasks.
-    running: RefCell<BTreeMap<Key, Running>>,
+    running: RefCell<BTreeMap<SentCall, Running>>,
     /// What each connection has of them.
     by_connection: RefCell<HashMap<Connection, Share>>,
     /// Of all connections.
@@ -149,8 +148,8 @@ impl Tasks {
     }
 
     /// Whether this call runs as a task: no caller uses an id twice.
-    pub(crate) fn has(&self, key: Key) -> bool {
-        self.running.borrow().contains_key(&key)
+    pub(crate) fn has(&self, call: SentCall) -> bool {
+        self.running.borrow().contains_key(&call)
     }
 
     /// Whether this connection may have a further task.
@@ -163,36 +162,36 @@ impl Tasks {
     }
 
     /// A call with so many bytes of arguments runs as a task from now on.
-    pub(crate) fn add(&self, key: Key, control: Rc<Control>, due: Duration, bytes: usize) {
+    pub(crate) fn add(&self, call: SentCall, control: Rc<Control>, due: Duration, bytes: usize) {
         let ticket = self.due.borrow_mut().add(due, control.clone());
-        self.running.borrow_mut().insert(key, (control, ticket, bytes));
+        self.running.borrow_mut().insert(call, (control, ticket, bytes));
         let mut shares = self.by_connection.borrow_mut();
-        let share = shares.entry(key.0).or_default();
+        let share = shares.entry(call.on).or_default();
         share.tasks += 1;
         share.bytes += bytes;
         self.bytes.set(self.bytes.get() + bytes);
     }
 
     /// A call that ran as a task is over.
-    pub(crate) fn remove(&self, key: Key) {
-        let removed = self.running.borrow_mut().remove(&key);
+    pub(crate) fn remove(&self, call: SentCall) {
+        let removed = self.running.borrow_mut().remove(&call);
         if let Some((_, ticket, bytes)) = removed {
             self.due.borrow_mut().remove(ticket);
             self.bytes.set(self.bytes.get() - bytes);
             let mut shares = self.by_connection.borrow_mut();
-            if let Some(share) = shares.get_mut(&key.0) {
+            if let Some(share) = shares.get_mut(&call.on) {
                 share.tasks -= 1;
                 share.bytes -= bytes;
                 if share.tasks == 0 {
-                    shares.remove(&key.0);
+                    shares.remove(&call.on);
                 }
             }
         }
     }
 
     /// The caller waits for this call no more.
-    pub(crate) fn cancel(&self, key: Key) {
-        let control = self.running.borrow().get(&key).cloned();
+    pub(crate) fn cancel(&self, call: SentCall) {
+        let control = self.running.borrow().get(&call).cloned();
         if let Some((control, ..)) = control {
             control.cancel(Cancelled::ByCaller);
         }
@@ -201,7 +200,7 @@ impl Tasks {
     /// This connection has ended.
     pub(crate) fn cancel_all(&self, on: Connection) {
         let running = self.running.borrow();
-        let on_it = running.range((on, CallId(0))..=(on, CallId(u64::MAX)));
+        let on_it = running.range(SentCall::all_on(on));
         let all: Vec<_> = on_it.map(|(_, (control, ..))| control.clone()).collect();
         drop(running);
         all.into_iter().for_each(|control| control.cancel(Cancelled::Disconnected));

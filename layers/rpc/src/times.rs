@@ -37,8 +37,7 @@ fn longest(bucket: usize) -> u64 {
 
 impl Times {
     #[inline]
-    pub(crate) fn add(&self, time: Duration) {
-        let ns = time.as_nanos() as u64;
+    pub(crate) fn add(&self, ns: u64) {
         let count = &self.counts[bucket(ns)];
         count.set(count.get().saturating_add(1));
         self.max.set(self.max.get().max(ns));
@@ -93,7 +92,7 @@ mod tests {
     fn a_quantile_is_a_time_that_so_many_did_not_exceed() {
         let times = Times::default();
         assert_eq!((times.quantiles([0.5]), times.max()), ([Duration::ZERO], Duration::ZERO));
-        (1..=1000).for_each(|us| times.add(Duration::from_micros(us)));
+        (1..=1000).for_each(|us| times.add(us * 1000));
         let [half, most, all] = times.quantiles([0.5, 0.99, 1.0]);
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         assert!((500.0..516.0).contains(&us(half)) && (990.0..=1000.0).contains(&us(most)), "{half:?} {most:?}");

@@ -1,6 +1,7 @@
 //! Frames: valid ones, and what can become of them.
 
 use am_wire::frame::{self, LinkAddresses};
+use am_wire::group::{self, GroupFrame, GroupHeader};
 use am_wire::steer::SteeringTable;
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
@@ -83,8 +84,31 @@ impl Frames {
         self.pick(&[known, known, known, near, Flow::NODE, any])
     }
 
+    /// A frame of a group, mostly one that was joined.
+    fn group_frame(&mut self, table: &SteeringTable) -> Vec<u8> {
+        let group = self.random.random_range(0..10);
+        let what = self.pick(&GroupFrame::ALL);
+        let (any, from) = (self.address(), self.address());
+        let to = self.pick(&[table.own, table.own, group::address(group), Address::BROADCAST, any]);
+        let link = LinkAddresses { to, from, ethertype: table.ethertype };
+        let header = GroupHeader { what, ..GroupHeader::to_stamp(group, 1, 2, 3) };
+        let mut space = [0xa5; LONGEST];
+        let payload = self.random.random_range(0..=LONGEST - group::GROUP_PAYLOAD_AT);
+        let length = group::emit(&mut space, &link, &header, payload).unwrap();
+        let mut bytes = space[..length].to_vec();
+        match self.random.random_range(0..20) {
+            0 => bytes[15] |= 1 << 3,
+            1 => bytes[38] = self.random.random(),
+            _ => (),
+        }
+        bytes
+    }
+
     /// A frame that a sender of ours could have sent, to us or past us.
     fn valid(&mut self, table: &SteeringTable, open: &[Flow]) -> Vec<u8> {
+        if self.one_in(8) {
+            return self.group_frame(table);
+        }
         let flow = self.flow(open);
         let bundle = Kind::Coalesced(self.pick(&Class::ALL));
         let kind = self.pick(&[

@@ -64,6 +64,10 @@ impl Twins {
         self.c.steer().remove_address(address);
     }
 
+    pub(crate) fn join_group(&mut self, group: u64, socket: u8) {
+        assert_eq!(self.rust.groups.join(group, socket), self.c.steer().join_group(group, socket).unwrap());
+    }
+
     pub(crate) fn set_full(&mut self, is_full: bool) {
         self.rust.full = is_full;
         self.c.steer().set_rx_full(is_full);

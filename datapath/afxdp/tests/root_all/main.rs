@@ -12,4 +12,5 @@ mod long;
 mod queues;
 mod raw;
 mod reopen;
+mod sequencer;
 mod traffic;

@@ -88,6 +88,7 @@ pub fn steer(bytes: &[u8]) {
         Decision::Socket(socket) | Decision::Control(socket) | Decision::Bounce(socket) => {
             check_socket(socket, bytes.len(), frame::parse(bytes, TABLE.ethertype))
         }
+        Decision::Sequence(_) => panic!("a frame of a group that the node has not joined"),
         Decision::Drop(reason) => check_drop(reason, frame::parse(bytes, TABLE.ethertype)),
     }
 }
@@ -106,6 +107,7 @@ fn check_socket(socket: u8, length: usize, parsed: Result<ParsedFrame<'_>, Reaso
 /// What steering drops, parsing refuses for the same reason, unless the flow does not exist.
 fn check_drop(reason: Reason, parsed: Result<ParsedFrame<'_>, Reason>) {
     match parsed {
+        Ok(ParsedFrame { header: Header { kind: Kind::Group, .. }, .. }) => assert_eq!(reason, Reason::NoGroup),
         Ok(parsed) => {
             assert_eq!(reason, Reason::NoFlow);
             assert_eq!(TABLE.flows[parsed.header.flow.index()], 0);

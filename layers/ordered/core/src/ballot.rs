@@ -130,7 +130,7 @@ impl Ballot {
 
     /// Become a candidate for an epoch above all that were heard of.
     pub fn propose(&mut self, above: Epoch, own: Promise, changes: Changes) -> Epoch {
-        self.promised = Epoch(self.promised.max(above).0 + 1);
+        self.promised = Epoch(self.promised.max(above).0.saturating_add(1));
         self.pending = None;
         let promises = BTreeMap::from([(self.me, own)]);
         self.campaign = Some(Campaign::Proposed { promises, changes });
@@ -173,6 +173,10 @@ impl Ballot {
             return None;
         }
         let old = latest.chain.last().expect("no promise without a view is kept");
+        if !old.has(self.me) {
+            // It was put out meanwhile.
+            return None;
+        }
         let mut members = old.members.clone();
         members.retain(|member| !changes.remove.contains(&member.id));
         members.extend(changes.add.iter().filter(|member| !old.has(member.id)).cloned());
@@ -210,6 +214,11 @@ impl Ballot {
         }
         self.pending = Some(new_view.clone());
         cut.map_or(Accepted::Forgotten, |cut| Accepted::Fetch { cut })
+    }
+
+    /// Whether the own candidate, or the sequencer of the installed view, is followed, and no other one.
+    pub fn follows(&self) -> bool {
+        self.promised == self.epoch()
     }
 
     /// The log up to the base of the pending view is here.
@@ -278,4 +287,95 @@ fn held_together<'a>(promises: impl Iterator<Item = &'a Promise> + Clone) -> Num
         }
     }
     held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u64) -> Member {
+        Member { id: MemberId(id), name: format!("m{id}") }
+    }
+
+    fn view(epoch: u32, ids: &[u64]) -> View {
+        let members = ids.iter().map(|id| member(*id)).collect();
+        View { epoch: Epoch(epoch), members, sequencer: MemberId(ids[0]), tie_break: None }
+    }
+
+    fn promise(chain: &[View], held: Number, ranges: &[(Number, Number)]) -> Promise {
+        let history = chain.iter().map(|view| (view.epoch, 0)).collect();
+        Promise { chain: chain.to_vec(), history, held, ranges: ranges.to_vec() }
+    }
+
+    /// The first member of three proposes, and these promise.
+    fn fixed(own: Promise, others: &[(u64, Promise)], changes: Changes) -> Option<NewView> {
+        let mut ballot = Ballot::new(MemberId(0), own.chain[0].clone(), own.history.clone());
+        let epoch = ballot.propose(Epoch(5), own, changes);
+        others.iter().for_each(|(id, promise)| ballot.on_promise(MemberId(*id), epoch, promise.clone()));
+        ballot.fix()
+    }
+
+    #[test]
+    fn a_view_needs_a_majority_of_the_last_one() {
+        let chain = [view(1, &[0, 1, 2])];
+        let own = || promise(&chain, 4, &[]);
+        assert_eq!(fixed(own(), &[], Changes::default()), None);
+        let new = fixed(own(), &[(1, promise(&chain, 7, &[]))], Changes::default()).expect("two of three");
+        assert_eq!((new.view.epoch, new.base(), new.view.members.len()), (Epoch(6), 7, 3));
+    }
+
+    #[test]
+    fn the_log_ends_at_the_first_gap_that_all_together_have() {
+        let chain = [view(1, &[0, 1, 2])];
+        let others = [(1, promise(&chain, 2, &[(4, 6), (7, 9)]))];
+        let new = fixed(promise(&chain, 4, &[]), &others, Changes::default()).expect("two of three");
+        assert_eq!(new.base(), 6);
+    }
+
+    #[test]
+    fn only_members_of_the_latest_epoch_say_what_is_held() {
+        let (old, new) = (view(1, &[0, 1, 2]), view(3, &[1, 0, 2]));
+        let others = [(1, promise(&[old.clone(), new], 5, &[]))];
+        let next = fixed(promise(&[old], 9, &[]), &others, Changes::default()).expect("two of three, of both views");
+        assert_eq!((next.base(), next.chain.len()), (5, 2));
+    }
+
+    #[test]
+    fn a_view_that_may_be_current_needs_its_own_majority_too() {
+        let (old, new) = (view(1, &[0, 1, 2]), view(3, &[1, 0, 2, 7, 8]));
+        let late = promise(&[old.clone(), new.clone()], 5, &[]);
+        assert_eq!(fixed(promise(std::slice::from_ref(&old), 9, &[]), &[(1, late.clone())], Changes::default()), None);
+        let others = [(1, late.clone()), (7, late)];
+        assert!(fixed(promise(&[old], 9, &[]), &others, Changes::default()).is_some());
+    }
+
+    #[test]
+    fn a_candidate_that_was_put_out_fixes_nothing() {
+        let (old, new) = (view(1, &[0, 1, 2]), view(3, &[1, 2]));
+        let late = promise(&[new], 5, &[]);
+        let others = [(1, late.clone()), (2, late)];
+        assert_eq!(fixed(promise(&[old], 9, &[]), &others, Changes::default()), None);
+    }
+
+    #[test]
+    fn an_epoch_is_promised_once() {
+        let mut ballot = Ballot::new(MemberId(1), view(1, &[0, 1, 2]), vec![(Epoch(1), 0)]);
+        assert!(ballot.is_open() && ballot.promise(Epoch(2)) && !ballot.is_open());
+        assert!(!ballot.promise(Epoch(2)) && !ballot.promise(Epoch(1)) && ballot.promise(Epoch(4)));
+    }
+
+    #[test]
+    fn what_an_epoch_has_not_decided_is_cut_before_the_next_is_installed() {
+        let mut ballot = Ballot::new(MemberId(1), view(1, &[0, 1, 2]), vec![(Epoch(1), 0)]);
+        let history = vec![(Epoch(1), 0), (Epoch(4), 30), (Epoch(6), 50)];
+        let new = NewView { view: view(6, &[0, 1, 2]), chain: vec![view(4, &[0, 1, 2])], history };
+        assert_eq!(ballot.on_new_view(&new), Accepted::Fetch { cut: 30 });
+        assert_eq!(ballot.on_new_view(&new), Accepted::Pending);
+        ballot.install();
+        assert_eq!(
+            (ballot.epoch(), ballot.is_open(), ballot.on_new_view(&new)),
+            (Epoch(6), false, Accepted::Installed)
+        );
+        assert!(ballot.on_current(Epoch(6)) && ballot.is_open() && ballot.chain().len() == 1);
+    }
 }

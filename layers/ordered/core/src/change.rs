@@ -1,10 +1,10 @@
 //! The change of views: candidates, promises, the next view's log.
 
 use crate::ballot::{Accepted, Changes};
-use crate::lead::Lead;
+use crate::leader::Lead;
 use crate::log::Entry;
 use crate::member::{Candidacy, Core, Mark, Output, Repair, Role};
-use crate::message::{Message, NewView, Promise, State};
+use crate::message::{Ended, Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, MemberId, Number, Time};
 
@@ -29,9 +29,9 @@ impl Core {
 
     /// When this member becomes a candidate, if it hears nothing until then.
     pub(crate) fn candidate_at(&self) -> Option<Time> {
-        // One that diverged too: it may be the only one left that knows the view, and nobody may be left with a state.
+        // One that diverged too: it may be the only one left that knows the view.
         let may_ask = matches!(self.role, Role::Member | Role::Diverged { .. });
-        if !may_ask || self.candidacy.is_some() || !self.ballot.voters().contains(&self.me.id) {
+        if !may_ask || self.candidacy.is_some() || !self.views().any(|view| view.has(self.me.id)) {
             return None;
         }
         if self.lead.is_some() && self.ballot.is_open() {
@@ -39,7 +39,7 @@ impl Core {
         }
         let view = self.ballot.view();
         // The last sequencer itself comes last.
-        let rank = view.rank(self.me.id).filter(|rank| *rank > 0).unwrap_or(view.members.len()) as u32;
+        let rank = view.rank(self.me.id).filter(|rank| *rank > 0).unwrap_or(view.members.len()).max(1) as u32;
         let silence = if self.has_resigned { Time::ZERO } else { self.settings.silence };
         Some(self.heard_at + silence + STAGGER * (rank - 1))
     }
@@ -54,6 +54,7 @@ impl Core {
         (self.heard_at, self.has_resigned) = (self.now, false);
         self.candidacy = Some(Candidacy {
             fix_at: self.now + WAIT_FOR_ALL,
+            fixed_at: None,
             send_again_at: self.now + self.settings.beat,
             give_up_at: self.now + GIVE_UP,
         });
@@ -80,6 +81,7 @@ impl Core {
             return;
         }
         if let Some(new_view) = self.ballot.fix() {
+            self.candidacy = self.candidacy.take().map(|candidacy| Candidacy { fixed_at: Some(now), ..candidacy });
             self.send_voters(&Message::NewView(new_view.clone()));
             self.on_new_view(self.me.id, new_view);
         }
@@ -89,11 +91,14 @@ impl Core {
     pub(crate) fn on_propose(&mut self, from: MemberId, epoch: Epoch) {
         self.highest_epoch = self.highest_epoch.max(epoch);
         let sequencer = self.ballot.view().sequencer;
-        let is_member = self.ballot.is_open() && self.ballot.view().has(self.me.id);
+        let is_member = self.ballot.follows() && self.ballot.view().has(self.me.id);
         let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
-        if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
+        if (is_heard || leads) && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
@@ -167,7 +172,10 @@ impl Core {
     /// Another member has no use for what it holds.
     pub(crate) fn on_need_state(&mut self, from: MemberId, epoch: Epoch) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
-        if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
+        if self.ballot.is_open() && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
             self.out.push_back(Output::TakeState { joiner: from });
         }
     }
@@ -185,19 +193,17 @@ impl Core {
     /// The state of another member has arrived. The own log stays as far as it is part of the pending view's: the next candidate
     /// may count on it.
     pub(crate) fn go_on_with(&mut self, state: State) {
-        if self.needs(&state) {
-            if let Role::Diverged { cut, .. } = self.role {
-                self.out.push_back(Output::Diverged(cut));
-                self.log.truncate(cut);
-            }
-            // Nobody can tell which of them are in the state.
-            let submitted = self.mine.take_submitted();
-            self.give_back(submitted);
-            self.log.skip_to(state.number);
-            (self.role, self.delivered) = (Role::Member, state.number);
-            self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
-            self.install();
+        if let Role::Diverged { cut, .. } = self.role {
+            self.out.push_back(Output::Diverged(cut));
+            self.log.truncate(cut);
         }
+        // Nobody can tell which of them are in the state.
+        let submitted = self.mine.take_submitted();
+        self.give_back(submitted);
+        self.log.skip_to(state.number);
+        (self.role, self.delivered) = (Role::Member, state.number);
+        self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
+        self.install();
     }
 
     /// Install the pending view, once the log up to its base is here.
@@ -214,7 +220,8 @@ impl Core {
         }
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
-        self.lead = None;
+        self.apart.clear();
+        (self.lead, self.heard_at) = (None, self.now);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {
             self.on_installed(sequencer, epoch);
@@ -240,8 +247,8 @@ impl Core {
     /// The installed view is current: messages of its epoch are sent and delivered from now on.
     fn begin_epoch(&mut self) {
         let (view, base) = (self.ballot.view().clone(), self.log.held());
-        let mine = |entry: &Entry| entry.sender == self.me.id && entry.epoch > self.returned;
-        let is_mine = |number: &u64| self.log.get(*number).is_some_and(|entry| mine(entry));
+        let mine = |entry: &Entry| self.is_me(entry.sender) && entry.epoch > self.returned;
+        let is_mine = |number: &Number| self.log.get(*number).is_some_and(|entry| mine(entry));
         let is_new = !mutants::is_active(Mutant::StampedTwice);
         let numbered_before = (self.delivered..base).filter(|number| is_new && is_mine(number)).count();
         self.mine.begin(view.epoch, numbered_before);
@@ -252,12 +259,12 @@ impl Core {
         }
         (self.has_resigned, self.heard_at, self.last_beat, self.safe_to) = (false, self.now, 0, base);
         if self.is_me(view.sequencer) {
-            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now));
+            // Those who have installed the view follow no other from then on.
+            let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
+            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now, since));
             self.candidacy = None;
-            for (id, why) in std::mem::take(&mut self.put_out) {
-                self.post(id, Message::PutOut { epoch: view.epoch, why });
-            }
         }
+        self.acks_at_once = self.is_among_first();
         self.out.push_back(Output::View(view));
         self.repair.known_end = base;
     }

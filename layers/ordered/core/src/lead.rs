@@ -1,18 +1,15 @@
 //! The sequencer's work besides numbers: beats, the lease, credits that return, and who joins and leaves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
 use crate::ballot::Changes;
-use crate::member::{Core, Mark, Output, Role, Settings};
-use crate::message::{Ack, Beat, Message, PutOut, State};
-use crate::mutants::{self, Mutant};
-use crate::sequencer::{Refusal, Sequencer, Stamp};
-use crate::view::{Epoch, Member, MemberId, Number, Time, View};
+use crate::leader::Learner;
+use crate::member::{Core, Mark, Output, Role};
+use crate::message::{Ack, Ended, Message, State};
+use crate::view::{Epoch, Member, MemberId, Number, Time};
 
-/// Beats whose times are remembered.
-const BEATS: usize = 32;
 /// A learner is ready if it lacks at most this many messages.
 const ALMOST: u64 = 64;
 /// The state is sent again after this time.
@@ -21,130 +18,6 @@ const STATE_AGAIN: Time = Time::from_secs(1);
 const GATHER: Time = Time::from_millis(40);
 /// A gap that nobody could fill ends the epoch after this time.
 const STUCK: Time = Time::from_millis(150);
-
-/// What only the sequencer knows.
-#[derive(Debug)]
-pub(crate) struct Lead {
-    sequencer: Sequencer,
-    view: View,
-    own: MemberId,
-    beat: u32,
-    beat_at: Time,
-    sent_at: [Time; BEATS],
-    /// For each member, when the last beat was sent that it has answered.
-    answered: BTreeMap<MemberId, Time>,
-    lease_until: Time,
-    learners: BTreeMap<MemberId, Learner>,
-    leaving: BTreeSet<MemberId>,
-    token: Token,
-    freed: Number,
-    waits_since: Option<Time>,
-    stuck_since: Option<(Number, Time)>,
-}
-
-/// A process that follows the order to become a member.
-#[derive(Debug)]
-struct Learner {
-    member: Member,
-    state_sent_at: Option<Time>,
-    has_state: bool,
-    /// What it holds of this epoch's log, once it has the state.
-    held: Option<Number>,
-    heard_at: Time,
-    ready_since: Option<Time>,
-}
-
-/// The token that collects what all have consumed.
-#[derive(Debug, Default)]
-struct Token {
-    round: u32,
-    again_at: Time,
-}
-
-impl Lead {
-    pub(crate) fn new(view: &View, base: Number, recycled: Number, settings: &Settings, now: Time) -> Lead {
-        let sequencer = Sequencer::new(view.epoch, base, recycled, view.members.len(), settings.capacity);
-        Lead {
-            sequencer,
-            view: view.clone(),
-            own: view.sequencer,
-            beat: 0,
-            beat_at: now,
-            sent_at: [now; BEATS],
-            // A majority has installed the view just now, and has promised to follow no other for a while.
-            answered: view.ids().map(|id| (id, now)).collect(),
-            lease_until: now + settings.silence,
-            learners: BTreeMap::new(),
-            leaving: BTreeSet::new(),
-            token: Token::default(),
-            freed: 0,
-            waits_since: None,
-            stuck_since: None,
-        }
-    }
-
-    pub(crate) fn learners(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.learners
-            .values()
-            .filter(|learner| learner.has_state || learner.state_sent_at.is_some())
-            .map(|learner| learner.member.id)
-    }
-
-    /// The processes that follow the order to become members.
-    pub(crate) fn learning(&self) -> impl Iterator<Item = &Member> + '_ {
-        self.learners.values().map(|learner| &learner.member)
-    }
-
-    /// When the next beat is due.
-    pub(crate) fn next_time(&self) -> Time {
-        self.beat_at
-    }
-
-    /// Whether a member has asked to leave.
-    pub(crate) fn lets_go(&self, id: MemberId) -> bool {
-        self.leaving.contains(&id)
-    }
-
-    /// Whether a majority has promised to follow nobody else until later than now.
-    pub(crate) fn has_lease(&self, now: Time) -> bool {
-        now < self.lease_until || mutants::is_active(Mutant::LeaseForEver)
-    }
-
-    pub(crate) fn stamp(&mut self, now: Time, slot: usize, seq: u32) -> Result<Stamp, Refusal> {
-        if !self.has_lease(now) {
-            return Err(Refusal::Lease);
-        }
-        self.sequencer.stamp(slot, seq)
-    }
-
-    /// Whether the credits add up.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.sequencer.is_whole()
-    }
-
-    fn beat(&mut self, now: Time, safe: Number) -> Beat {
-        self.beat += 1;
-        self.sent_at[self.beat as usize % BEATS] = now;
-        let (epoch, beat, limits) = (self.sequencer.epoch, self.beat, self.sequencer.limits());
-        Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits }
-    }
-
-    /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.
-    fn on_answer(&mut self, from: MemberId, beat: u32, silence: Time, now: Time) {
-        if beat == 0 || beat > self.beat || self.beat - beat >= BEATS as u32 {
-            return;
-        }
-        let sent_at = self.sent_at[beat as usize % BEATS];
-        self.answered.entry(from).and_modify(|at| *at = sent_at.max(*at));
-        self.answered.insert(self.own, now);
-        let mut times: Vec<Time> = self.answered.values().copied().collect();
-        times.sort_unstable();
-        let since = |since: Time| self.view.is_majority(|id| self.answered.get(&id).is_some_and(|at| *at >= since));
-        if let Some(since) = times.into_iter().rev().find(|time| since(*time)) {
-            self.lease_until = self.lease_until.max(since + silence);
-        }
-    }
-}
 
 impl Core {
     /// A member, or a process that becomes one, says how far it is.
@@ -162,13 +35,16 @@ impl Core {
             (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
         }
         if !is_known {
-            let (epoch, why) = (view.epoch, PutOut::NotInView);
+            let (epoch, why) = (view.epoch, Ended::NotInView);
             return self.post(from, Message::PutOut { epoch, why });
         } else if ack.epoch < view.epoch {
             if let Some(new_view) = self.ballot.fixed() {
                 let message = Message::NewView(new_view.clone());
                 self.post(from, message);
             }
+            return;
+        } else if ack.epoch > view.epoch {
+            // It answers another sequencer's beats.
             return;
         }
         lead.on_answer(from, ack.beat, self.settings.silence, self.now);
@@ -247,11 +123,25 @@ impl Core {
             self.mine.set_limit(beat.limits[lead.view.slot(lead.own).unwrap_or(0)]);
             self.multicast(Message::Beat(beat));
         }
+        self.put_out();
         self.send_states();
         let changes = self.changes();
         let is_worn = self.lead.as_ref().is_some_and(|lead| lead.sequencer.is_worn());
         if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() || is_worn {
             self.propose(changes);
+        }
+    }
+
+    /// Tell those who are put out. They had a vote in the view before, and the others may need it until a majority knows that this one is
+    /// current.
+    fn put_out(&mut self) {
+        let epoch = self.ballot.epoch();
+        let knows = |ack: &Ack| ack.epoch == epoch && ack.beat > 0;
+        let has_answered = |id| self.marks.get(&id).is_some_and(|mark| mark.last_ack.as_ref().is_some_and(knows));
+        if self.ballot.view().is_majority(|id| self.is_me(id) || has_answered(id)) {
+            for (id, why) in std::mem::take(&mut self.put_out) {
+                self.post(id, Message::PutOut { epoch, why });
+            }
         }
     }
 
@@ -374,7 +264,10 @@ impl Core {
 
     /// A member wants to leave.
     pub(crate) fn on_leave(&mut self, from: MemberId) {
-        if let Some(lead) = &mut self.lead {
+        if self.ballot.is_open() && !self.ballot.view().has(from) {
+            let (epoch, why) = (self.ballot.epoch(), Ended::Left);
+            self.post(from, Message::PutOut { epoch, why });
+        } else if let Some(lead) = &mut self.lead {
             lead.leaving.insert(from);
         }
     }

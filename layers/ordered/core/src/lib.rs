@@ -1,9 +1,40 @@
-//! The protocol of ordered multicast, without network, clock and threads.
+//! **The protocol of ordered multicast**, without network, clock and threads: bytes and times come in, messages and deliveries come out.
+//! `am-ordered` runs it on nodes.
+//!
+//! ```text
+//!   lib.rs        what arrives, and what time brings, to the files below
+//!     │
+//!   lead.rs       the sequencer: beats, lease, credits that return, joins, members that are put out
+//!     │
+//!   change.rs     candidates, promises, the next view's log, divergence      ballot.rs: the rules, pure
+//!     │
+//!   order.rs      submit ─▶ stamp ─▶ hold ─▶ deliver; repair of gaps         log.rs, sequencer.rs, outgoing.rs, apart.rs
+//!     │
+//!   member.rs     the state of a member, its outputs                         leader.rs, settings.rs, view.rs
+//! ```
+//!
+//! Read first: the head of `ballot.rs`, then [`Core`], then `order.rs` from top to bottom. [`Message`] lists what members say to each other.
+//!
+//! ```
+//! use std::time::Duration;
+//! use am_ordered_core::{Core, Level, Member, MemberId, Output};
+//!
+//! let (me, now) = (Member { id: MemberId(1), name: "alpha".into() }, Duration::ZERO);
+//! let mut alone = Core::found(me, Settings::default(), now);
+//! let id = alone.send(now, Level::Safe, "hello".into()).expect("there is room");
+//! let delivered = std::iter::from_fn(|| alone.poll()).find_map(|output| match output {
+//!     Output::Deliver(delivery) => Some(delivery),
+//!     _ => None,
+//! });
+//! assert_eq!(delivered.expect("a majority of one holds it").own, Some(id));
+//! ```
 #![forbid(unsafe_code)]
 
+mod apart;
 mod ballot;
 mod change;
 mod lead;
+mod leader;
 mod log;
 mod member;
 mod message;
@@ -11,16 +42,18 @@ pub mod mutants;
 mod order;
 mod outgoing;
 mod sequencer;
+mod settings;
 mod view;
 
 pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
-pub use log::{Entry, Level};
-pub use member::{Core, Delivery, Ended, Output, Settings};
+pub use log::{Content, Entry, Level};
+pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
-pub use message::{Ack, Beat, Message, NewView, Promise, PutOut, Stamped, State};
+pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
 use outgoing::Outgoing;
+pub use settings::Settings;
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.
@@ -38,13 +71,27 @@ pub enum NotSent {
     Ended,
 }
 
+/// An epoch that is so far ahead is not believed: the numbers of epochs would end.
+const FAR: u32 = 1 << 20;
+
+/// The epoch that a message raises.
+fn epoch_of(message: &Message) -> Option<Epoch> {
+    match message {
+        Message::Propose { epoch } | Message::Refuse { promised: epoch } | Message::PutOut { epoch, .. } => {
+            Some(*epoch)
+        }
+        Message::NewView(new_view) => Some(new_view.view.epoch),
+        _ => None,
+    }
+}
+
 impl Core {
     /// The first member of a group.
     pub fn found(me: Member, settings: Settings, now: Time) -> Core {
         let tie_break = settings.tie_break.clone();
         let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
-        core.lead = Some(lead::Lead::new(&view, 0, 0, &core.settings, now));
+        core.lead = Some(leader::Lead::new(&view, 0, 0, &core.settings, now, now));
         core.mine.begin(view.epoch, 0);
         core.out.push_back(Output::View(view));
         core.role = Role::Member;
@@ -67,22 +114,27 @@ impl Core {
             role: Role::Joining { ask_at: now },
             out: Default::default(),
             log: Log::starting_at(0),
+            apart: Default::default(),
             delivered: 0,
             mine: Outgoing::new(),
+            returned: Epoch(0),
             next_id: 0,
             marks: Default::default(),
             repair: Repair::default(),
             ack_at: None,
             acked: 0,
+            acks_at_once: true,
             safe_to: 0,
             last_beat: 0,
             heard_at: now,
             candidacy: None,
             has_resigned: false,
             put_out: vec![],
+            counters: Counters::default(),
             leave_at: None,
             returned: Epoch(0),
             was_primary: true,
+            primary_at: now,
             lead: None,
             me,
         }
@@ -117,13 +169,15 @@ impl Core {
         self.leave_at = Some(self.now + ASK_AGAIN);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
-            self.end(Ended::PutOut(PutOut::Left));
-        } else if self.is_me(sequencer) {
-            self.multicast(Message::Resign { epoch });
-            self.lead = None;
-            self.has_resigned = true;
-            self.heard_at = self.now + self.settings.silence;
-        } else {
+            self.end(Ended::Left);
+        } else if let Some(lead) = &self.lead {
+            // Others that leave at the same time have said so by then, and go first.
+            if lead.may_resign(self.now.saturating_sub(ASK_AGAIN * 2)) && self.candidacy.is_none() {
+                self.multicast(Message::Resign { epoch });
+                (self.lead, self.has_resigned) = (None, true);
+                self.heard_at = self.now + self.settings.silence;
+            }
+        } else if !self.is_me(sequencer) {
             self.post(sequencer, Message::Leave);
         }
     }
@@ -138,14 +192,19 @@ impl Core {
         if self.role == Role::Ended || self.is_me(from) {
             return;
         }
+        if !self.may_say(from, &message) {
+            self.counters.strangers += 1;
+            return;
+        }
         match message {
             Message::State(state) if self.needs(&state) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
-            Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(Ended::PutOut(why)),
+            Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(why),
             _ if matches!(self.role, Role::Joining { .. }) => (),
-            Message::Submit { epoch, seq, level, payload } => self.on_submit(from, epoch, seq, level, payload),
+            Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
+            Message::Data { id, payload } => self.on_data(from, id, payload),
             Message::Stamped(stamped) => {
                 self.heard_sequencer(from, stamped.epoch);
                 self.on_stamped(stamped);
@@ -158,7 +217,6 @@ impl Core {
                 self.on_repaired(epoch, entries);
                 self.install();
             }
-            Message::Propose { .. } if self.is_foreign(from) => self.send_away(from),
             Message::Propose { epoch } => self.on_propose(from, epoch),
             Message::Promise { epoch, promise } => self.on_promise(from, epoch, promise),
             Message::Refuse { promised } => self.on_refuse(from, promised),
@@ -176,14 +234,22 @@ impl Core {
         epoch > self.ballot.epoch() || epoch == self.ballot.epoch() && !self.ballot.view().has(self.me.id)
     }
 
-    /// Whether a process is not in the current view.
-    fn is_foreign(&self, id: MemberId) -> bool {
-        self.ballot.is_open() && !self.ballot.view().has(id)
-    }
-
-    fn send_away(&mut self, id: MemberId) {
-        let (epoch, why) = (self.ballot.epoch(), PutOut::NotInView);
-        self.post(id, Message::PutOut { epoch, why });
+    /// Whether a process may send this. A member that was stopped may not know the members of today: it listens to their candidates and
+    /// their views, as one that joins does.
+    fn may_say(&self, from: MemberId, message: &Message) -> bool {
+        if epoch_of(message).is_some_and(|epoch| epoch.0 - self.highest_epoch.0.min(epoch.0) > FAR) {
+            return false;
+        }
+        self.member(from).is_some()
+            || match message {
+                Message::Join { .. } | Message::Propose { .. } => true,
+                // The answer is that it was put out.
+                Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
+                Message::State(state) => self.role != Role::Member || self.learns() || self.needs(state),
+                Message::NewView(new_view) => new_view.view.sequencer == from,
+                Message::PutOut { .. } => !self.is_primary(),
+                _ => false,
+            }
     }
 
     fn heard_sequencer(&mut self, from: MemberId, epoch: Epoch) {
@@ -301,7 +367,12 @@ impl Core {
 
     fn tell_whether_primary(&mut self) {
         let is_primary = self.is_primary();
-        if is_primary != self.was_primary {
+        if is_primary {
+            self.primary_at = self.now;
+        }
+        // A change of the view takes less.
+        let is_lost = self.role == Role::Member && self.primary_at + self.settings.silence * 2 <= self.now;
+        if is_primary && !self.was_primary || is_lost && self.was_primary {
             self.was_primary = is_primary;
             self.out.push_back(Output::Primary(is_primary));
         }
@@ -351,8 +422,13 @@ impl Core {
 
     /// A process that this one has heard of as a member, or as one that becomes a member.
     pub fn member(&self, id: MemberId) -> Option<&Member> {
-        let learners = self.lead.iter().flat_map(lead::Lead::learning);
+        let learners = self.lead.iter().flat_map(leader::Lead::learning);
         self.views().flat_map(|view| &view.members).chain(learners).find(|member| member.id == id)
+    }
+
+    /// What was not accepted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// The views that may be current, or become it.
@@ -368,6 +444,6 @@ impl Core {
 
     /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does.
     pub fn has_whole_credits(&self) -> bool {
-        self.lead.as_ref().is_none_or(lead::Lead::is_whole)
+        self.lead.as_ref().is_none_or(leader::Lead::is_whole)
     }
 }

@@ -17,6 +17,15 @@ pub enum Level {
     Safe,
 }
 
+/// What the sequencer gets of a message, and sends to all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Content {
+    /// The message itself.
+    Here(Bytes),
+    /// Only its order: the message goes from its sender to all members, as [`Message::Data`](crate::Message::Data) with this id.
+    Apart(u64),
+}
+
 /// A message with its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
@@ -107,9 +116,10 @@ impl Log {
 
     /// Release all before this number. Numbers that are not held stay.
     pub(crate) fn free(&mut self, to: Number) {
-        while self.first < to.min(self.held) {
-            self.entries.pop_front();
-            self.first += 1;
+        let to = to.min(self.held);
+        if let Some(count) = to.checked_sub(self.first) {
+            self.entries.drain(..self.entries.len().min(usize::try_from(count).unwrap_or(usize::MAX)));
+            self.first = to;
         }
     }
 

@@ -4,53 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use crate::apart::Apart;
 use crate::ballot::Ballot;
-use crate::lead::Lead;
+use crate::leader::Lead;
 use crate::log::{Level, Log};
-use crate::message::{Ack, Message, PutOut};
+use crate::message::{Ack, Ended, Message};
 use crate::outgoing::Outgoing;
+use crate::settings::Settings;
 use crate::view::{Epoch, Member, MemberId, Number, Time, View};
-
-/// The bounds of a group. Every member has the same.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Credits: so many messages may be in flight, until every member that answers has handled them.
-    pub capacity: usize,
-    /// Messages that are kept for a member that does not answer. One that needs more is put out as too slow.
-    pub kept: usize,
-    /// The time between two beats of the sequencer.
-    pub beat: Time,
-    /// A sequencer that is silent for this time loses its work, and stays a member. A sequencer that hears no majority for this
-    /// time stops by itself.
-    pub silence: Time,
-    /// A member that is silent for this time is put out.
-    pub patience: Time,
-    /// A member for which the group has waited for this time is put out. Without it the group waits as long as the member answers.
-    pub slow: Option<Time>,
-    /// A message without a number is sent again after this time.
-    pub resend: Time,
-    /// A gap is asked for after this time.
-    pub gap: Time,
-    /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
-    /// does not go on when one of them crashes.
-    pub tie_break: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            capacity: 1024,
-            kept: 1 << 16,
-            beat: Time::from_millis(20),
-            silence: Time::from_millis(100),
-            patience: Time::from_secs(5),
-            slow: Some(Time::from_secs(5)),
-            resend: Time::from_millis(10),
-            gap: Time::from_millis(1),
-            tie_break: None,
-        }
-    }
-}
 
 /// What a member wants to happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,11 +74,15 @@ pub struct Delivery {
     pub own: Option<u64>,
 }
 
-/// Why a process is not a member any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It was put out, or has left.
-    PutOut(PutOut),
+/// Messages that were not accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// From processes that are no members, and may not send them.
+    pub strangers: u64,
+    /// Of an epoch that has ended, or has not begun here.
+    pub stale: u64,
+    /// To be stamped, and out of turn, without credit, or while there is no lease. The sender sends them again.
+    pub not_stamped: u64,
 }
 
 /// How far another member is.
@@ -157,6 +122,8 @@ pub(crate) struct Repair {
 pub(crate) struct Candidacy {
     /// From then on a majority is enough.
     pub(crate) fix_at: Time,
+    /// When the next view was fixed.
+    pub(crate) fixed_at: Option<Time>,
     pub(crate) send_again_at: Time,
     pub(crate) give_up_at: Time,
 }
@@ -200,15 +167,20 @@ pub struct Core {
     pub(crate) out: VecDeque<Output>,
     pub(crate) ballot: Ballot,
     pub(crate) log: Log,
+    pub(crate) apart: Apart,
     /// All before this number were delivered.
     pub(crate) delivered: Number,
     pub(crate) mine: Outgoing,
+    /// Own messages of this epoch, and of those before it, came back to the program.
+    pub(crate) returned: Epoch,
     pub(crate) next_id: u64,
     pub(crate) marks: BTreeMap<MemberId, Mark>,
     pub(crate) repair: Repair,
     /// An [`Ack`] for all is due then.
     pub(crate) ack_at: Option<Time>,
     pub(crate) acked: Number,
+    /// This member is among the first to acknowledge safe messages.
+    pub(crate) acks_at_once: bool,
     /// The sequencer says that all before this number are safe.
     pub(crate) safe_to: Number,
     pub(crate) last_beat: u32,
@@ -217,13 +189,14 @@ pub struct Core {
     pub(crate) candidacy: Option<Candidacy>,
     pub(crate) highest_epoch: Epoch,
     pub(crate) has_resigned: bool,
-    /// Members that the next view of this candidate has not, and why.
-    pub(crate) put_out: Vec<(MemberId, PutOut)>,
+    /// Members that the view of this sequencer has not any more, and why.
+    pub(crate) put_out: Vec<(MemberId, Ended)>,
+    pub(crate) counters: Counters,
     /// When to ask again to leave.
     pub(crate) leave_at: Option<Time>,
+    /// What was reported last, and when this member was in a majority last.
     pub(crate) was_primary: bool,
-    /// Own messages of this epoch, and of those before it, came back to the program.
-    pub(crate) returned: Epoch,
+    pub(crate) primary_at: Time,
     pub(crate) lead: Option<Lead>,
 }
 
@@ -257,7 +230,7 @@ impl Core {
         if self.role == Role::Ended {
             return;
         }
-        let why = if self.leave_at.is_some() { Ended::PutOut(PutOut::Left) } else { why };
+        let why = if self.leave_at.is_some() { Ended::Left } else { why };
         (self.role, self.lead, self.candidacy, self.ack_at) = (Role::Ended, None, None, None);
         self.ballot.withdraw();
         let all = self.mine.take_all();
@@ -273,13 +246,13 @@ impl Core {
     }
 
     /// Why the sequencer puts a member out.
-    pub(crate) fn reason(&self, id: MemberId) -> PutOut {
+    pub(crate) fn reason(&self, id: MemberId) -> Ended {
         let has_left = self.lead.as_ref().is_some_and(|lead| lead.lets_go(id));
         let is_silent = self.marks.get(&id).is_some_and(|mark| mark.heard_at + self.settings.patience <= self.now);
         match (has_left, is_silent) {
-            (true, _) => PutOut::Left,
-            (_, true) => PutOut::Silent,
-            _ => PutOut::TooSlow,
+            (true, _) => Ended::Left,
+            (_, true) => Ended::Silent,
+            _ => Ended::TooSlow,
         }
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Entry, Level};
+use crate::log::{Content, Entry, Level};
 use crate::view::{Epoch, Member, Number, View};
 
 /// A message between two processes of a group.
@@ -12,7 +12,7 @@ use crate::view::{Epoch, Member, Number, View};
 /// | --- | --- | --- |
 /// | a member | the sequencer | `Submit`, `Ack`, `Leave`, `Installed` |
 /// | the sequencer | all | `Stamped`, `Beat`, `Resign` |
-/// | a member | all | `Ack` of a safe message |
+/// | a member | all | `Data`, `Ack` of a safe message |
 /// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedState`, `State` |
 /// | a candidate | all | `Propose`, `NewView` |
 /// | a member | a candidate | `Promise`, `Refuse`, `Installed` |
@@ -28,10 +28,17 @@ pub enum Message {
         /// When it is delivered.
         level: Level,
         /// Its content.
-        payload: Bytes,
+        content: Content,
     },
     /// A message has this place in the order.
     Stamped(Stamped),
+    /// The content of a long message, from its sender.
+    Data {
+        /// The sender's id for it.
+        id: u64,
+        /// The content.
+        payload: Bytes,
+    },
     /// The sequencer lives, and what it knows.
     Beat(Beat),
     /// A member's progress.
@@ -111,7 +118,7 @@ pub enum Message {
         /// The epoch.
         epoch: Epoch,
         /// The reason.
-        why: PutOut,
+        why: Ended,
     },
 }
 
@@ -131,7 +138,7 @@ pub struct Stamped {
     /// When it is delivered.
     pub level: Level,
     /// Its content.
-    pub payload: Bytes,
+    pub content: Content,
 }
 
 /// What the sequencer says regularly.
@@ -211,9 +218,9 @@ pub struct State {
     pub state: Bytes,
 }
 
-/// Why a member was put out.
+/// Why a process is not a member any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PutOut {
+pub enum Ended {
     /// It had asked for it.
     Left,
     /// It did not answer for the group's patience.

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use crate::log::{Entry, Level};
+use crate::log::{Content, Entry, Level};
 use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
+use crate::outgoing::Submission;
 use crate::sequencer::Stamp;
 use crate::view::{Epoch, MemberId, Number, Time};
 
@@ -19,56 +20,93 @@ const REPAIRED_BYTES: usize = 64 << 10;
 const LAZY: Time = Time::from_millis(3);
 
 impl Core {
-    /// Submit what credit allows.
+    /// Submit what credit allows. The content of a long message goes to all members, and only its order passes the sequencer.
     pub(crate) fn submit(&mut self) {
         while self.ballot.is_open()
             && self.role == Role::Member
             && let Some(next) = self.mine.next(self.now, self.settings.resend)
         {
-            self.submit_one(next.seq, next.level, next.payload);
+            if next.payload.len() > self.settings.apart {
+                self.multicast(Message::Data { id: next.id, payload: next.payload.clone() });
+            }
+            self.submit_one(next);
         }
     }
 
     pub(crate) fn submit_again(&mut self) {
         if self.ballot.is_open() && self.mine.again_at().is_some_and(|at| at <= self.now) {
             for again in self.mine.again(self.now, self.settings.resend) {
-                self.submit_one(again.seq, again.level, again.payload);
+                self.submit_one(again);
             }
         }
     }
 
-    fn submit_one(&mut self, seq: u32, level: Level, payload: Bytes) {
+    fn submit_one(&mut self, submission: Submission) {
+        let Submission { id, seq, level, payload } = submission;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
+        let content = if payload.len() > self.settings.apart { Content::Apart(id) } else { Content::Here(payload) };
         if self.is_me(sequencer) {
-            self.on_submit(sequencer, epoch, seq, level, payload);
+            self.on_submit(sequencer, epoch, seq, level, content);
         } else {
-            self.post(sequencer, Message::Submit { epoch, seq, level, payload });
+            self.post(sequencer, Message::Submit { epoch, seq, level, content });
         }
     }
 
     /// At the sequencer: give a message its number, and send it to all.
-    pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, payload: Bytes) {
+    pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, content: Content) {
         let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
-        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else { return };
-        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else { return };
-        let stamped = Stamped { epoch, number, sender: slot as u16, seq, limit, level, payload };
+        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else {
+            self.counters.stale += 1;
+            return;
+        };
+        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else {
+            self.counters.not_stamped += 1;
+            return;
+        };
+        let stamped = Stamped { epoch, number, sender: slot as u16, seq, limit, level, content };
         self.multicast(Message::Stamped(stamped.clone()));
         self.on_stamped(stamped);
     }
 
-    /// A message with its place in the order.
+    /// A message has its place in the order.
     pub(crate) fn on_stamped(&mut self, stamped: Stamped) {
-        let Stamped { epoch, number, sender, seq, limit, level, payload } = stamped;
+        let Stamped { epoch, number, sender, seq, limit, level, content } = stamped;
         let view = self.ballot.view();
         let Some(sender) = view.members.get(usize::from(sender)).map(|member| member.id) else { return };
         let is_stale = !self.ballot.is_open() || epoch != view.epoch;
         if is_stale && !mutants::is_active(Mutant::StaleEpoch) {
+            self.counters.stale += 1;
             return;
         }
         if self.is_me(sender) {
             self.mine.set_limit(limit);
         }
-        self.hold(Entry { epoch, number, sender, seq, level, payload });
+        let entry = |payload| Entry { epoch, number, sender, seq, level, payload };
+        match content {
+            Content::Here(payload) => self.hold(entry(payload)),
+            Content::Apart(id) => {
+                let own = self.mine.payload(id).filter(|_| self.is_me(sender)).cloned();
+                match own.or_else(|| self.apart.take(sender, id)) {
+                    Some(payload) => self.hold(entry(payload)),
+                    None if number >= self.log.held() => self.wait_for_data(id, entry(Bytes::new())),
+                    None => (),
+                }
+            }
+        }
+    }
+
+    /// The content of a message is still on its way. It is a gap like any other, and asked for later.
+    fn wait_for_data(&mut self, id: u64, entry: Entry) {
+        self.repair.known_end = self.repair.known_end.max(entry.number.saturating_add(1));
+        self.repair.at = self.repair.at.max(Some(self.now + self.settings.resend));
+        self.apart.wait(id, entry);
+    }
+
+    /// The content of a long message has arrived, before its place is known or afterwards.
+    pub(crate) fn on_data(&mut self, sender: MemberId, id: u64, payload: Bytes) {
+        if let Some(entry) = self.apart.arrived(sender, id, payload) {
+            self.hold(entry);
+        }
     }
 
     /// Keep a message of the log.
@@ -80,7 +118,7 @@ impl Core {
             self.mine.numbered(entry.seq, self.now, self.settings.resend);
         }
         if self.log.insert(Rc::new(entry), most) && level == Level::Safe {
-            let lazy = if self.is_among_first() { Time::ZERO } else { LAZY };
+            let lazy = if self.acks_at_once { Time::ZERO } else { LAZY };
             let at = self.now + lazy;
             self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at)));
         }
@@ -88,7 +126,7 @@ impl Core {
     }
 
     /// Whether this member acknowledges safe messages at once: so many do that one may be missing, no more.
-    fn is_among_first(&self) -> bool {
+    pub(crate) fn is_among_first(&self) -> bool {
         let view = self.ballot.view();
         let first = (1..view.members.len())
             .find(|count| view.meets_each_majority(|id| view.rank(id).is_some_and(|rank| rank < *count)));
@@ -190,7 +228,7 @@ impl Core {
             let (attempt, count) = (self.repair.attempt, others.len());
             self.repair.attempt = attempt.wrapping_add(1);
             // What nobody sends may be part of a state only, of a member that began with it.
-            let is_in_vain = pending.is_some() && attempt % (4 * count + 1) == 4 * count;
+            let is_in_vain = self.ballot.pending().is_some() && attempt % (4 * count + 1) == 4 * count;
             let message = match is_in_vain {
                 true => Message::NeedState { epoch },
                 false => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },

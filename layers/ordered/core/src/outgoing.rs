@@ -35,8 +35,15 @@ struct Mine {
     was_submitted: bool,
 }
 
+impl Mine {
+    fn submission(&self, seq: u32) -> Submission {
+        Submission { id: self.id, seq, level: self.level, payload: self.payload.clone() }
+    }
+}
+
 /// A message for the sequencer.
 pub(crate) struct Submission {
+    pub(crate) id: u64,
     pub(crate) seq: u32,
     pub(crate) level: Level,
     pub(crate) payload: Bytes,
@@ -95,7 +102,12 @@ impl Outgoing {
             self.again_at = now + patience;
         }
         self.submitted += 1;
-        Some(Submission { seq, level: mine.level, payload: mine.payload.clone() })
+        Some(mine.submission(seq))
+    }
+
+    /// An own message's content.
+    pub(crate) fn payload(&self, id: u64) -> Option<&Bytes> {
+        self.queue.iter().find(|mine| mine.id == id).map(|mine| &mine.payload)
     }
 
     /// When messages are sent again of which no number was seen.
@@ -107,11 +119,8 @@ impl Outgoing {
     pub(crate) fn again(&mut self, now: Time, patience: Time) -> Vec<Submission> {
         self.again_at = now + patience;
         let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
-        let submission = |index: usize| {
-            let mine = &self.queue[self.numbered_before + index];
-            let seq = self.first_seq + index as u32;
-            Submission { seq, level: mine.level, payload: mine.payload.clone() }
-        };
+        let submission =
+            |index: usize| self.queue[self.numbered_before + index].submission(self.first_seq + index as u32);
         indices.map(submission).collect()
     }
 

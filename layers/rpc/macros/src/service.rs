@@ -510,10 +510,10 @@ fn arm(name: &Ident, at: usize, method: &Method) -> TokenStream {
     let method_name = &method.name;
     let run = match method.runs {
         Runs::Inline => {
-            let context = method.context(&quote!(context));
+            let context = method.context(&quote!(&call.context()));
             let call = method.wrapped(&quote!(#name::#method_name(&*self.service, #context #(#names),*)));
-            return quote!(#at => call.inline(|arguments, context| {
-                let (#(#names,)*) = ::am_rpc::codec::from_bytes::<(#(#types,)*)>(arguments)?;
+            return quote!(#at => call.inline(|call| {
+                let (#(#names,)*) = call.decode::<(#(#types,)*)>()?;
                 ::core::result::Result::Ok(#call)
             }),);
         }

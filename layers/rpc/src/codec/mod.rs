@@ -101,7 +101,7 @@ mod tuples;
 mod writer;
 
 pub use am_rpc_macros::Wire;
-pub(crate) use encoded::{Encoded, sure, writing};
+pub(crate) use encoded::{Encoded, encoded, sure, writing};
 pub use error::{DecodeError, EncodeError};
 pub use layout::Layout;
 pub use plain::Plain;

@@ -189,6 +189,37 @@ fn a_caller_waits_until_no_call_waits_for_room() {
     drive(&mut sides, call).unwrap_err();
 }
 
+/// What a turn does about calls that wait does not grow with their number.
+#[test]
+fn calls_that_wait_cost_a_turn_little_and_leave_the_queue_when_they_are_dropped_or_late() {
+    let (mut sides, _, _) = served();
+    let nobody = peer(&sides[0], "nobody");
+    let calls = |time: Duration, count: u64| {
+        let client = StoreClient::new(&nobody.within(time));
+        (0..count).map(|number| client.double(number)).collect::<Vec<_>>()
+    };
+    let mut waiting = calls(LONG, 60_000);
+    let fastest = (0..100).map(|_| {
+        let begun = Instant::now();
+        turn(&mut sides);
+        begun.elapsed()
+    });
+    let fastest = fastest.min().unwrap();
+    assert!(fastest < Duration::from_micros(500), "{fastest:?}");
+    // Behind all of these.
+    for call in calls(MS, 2) {
+        assert_eq!(drive(&mut sides, call), Err(CallError::Late));
+    }
+    waiting.truncate(59_999);
+    assert_eq!(sides[0].rpc.under_way(), 59_999);
+    let mut ready = pin!(nobody.ready());
+    let mut context = PollContext::from_waker(Waker::noop());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    drop(waiting);
+    assert!(ready.poll(&mut context).is_ready());
+    assert_eq!(sides[0].rpc.under_way(), 0);
+}
+
 #[test]
 fn a_task_sleeps_until_its_time() {
     let (mut sides, _, _) = served();

@@ -7,7 +7,8 @@ use std::task::{Context as PollContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::ReturnReason;
-use am_rpc::{CallError, Context, Retries, Rpc, service};
+use am_rpc::codec::{Encode, Reader, Schema, Writer};
+use am_rpc::{CallError, Context, Decode, DecodeError, EncodeError, Retries, Rpc, service};
 
 use crate::common::{LONG, MS, Side, drive, pair, peer, turn, until};
 
@@ -18,6 +19,39 @@ trait Register {
     #[idempotent]
     async fn watch(&self, context: &Context) -> u64;
     fn add(&self, more: u64) -> u64;
+    #[idempotent]
+    fn odd(&self, value: Odd) -> u64;
+}
+
+/// Writes one byte, or panics.
+#[derive(Default)]
+struct Odd {
+    panics: bool,
+    written: Rc<Cell<u32>>,
+}
+
+impl Schema for Odd {
+    const SCHEMA: u64 = u8::SCHEMA;
+}
+
+impl Encode for Odd {
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn encode(&self, to: &mut Writer<'_>) {
+        self.written.set(self.written.get() + 1);
+        assert!(!self.panics, "as the test wants");
+        to.array([1]);
+    }
+}
+
+impl<'a> Decode<'a> for Odd {
+    const MIN_SIZE: usize = 1;
+
+    fn decode(from: &mut Reader<'a>) -> Result<Odd, DecodeError> {
+        u8::decode(from).map(|_| Odd::default())
+    }
 }
 
 #[derive(Default)]
@@ -35,6 +69,10 @@ impl Register for Number {
 
     fn add(&self, more: u64) -> u64 {
         self.0.set(self.0.get() + more);
+        self.0.get()
+    }
+
+    fn odd(&self, _: Odd) -> u64 {
         self.0.get()
     }
 }
@@ -123,13 +161,13 @@ fn a_server_that_is_down_gets_little_more_than_its_load() {
 
 #[test]
 fn a_call_is_not_sent_again_once_its_time_is_over() {
-    let (mut sides, register) = served(Retries { attempts: 1000, pause: MS, percent: 100 });
+    let (mut sides, register) = served(Retries { attempts: 1000, pause: 5 * MS, percent: 100 });
     sides[1].rpc.shut_down(Duration::ZERO);
-    let hurried = RegisterClient::new(&register.peer().within(20 * MS));
+    let hurried = RegisterClient::new(&register.peer().within(100 * MS));
     let start = Instant::now();
     assert_eq!(drive(&mut sides, hurried.read()), Err(CallError::ShuttingDown));
     assert!(start.elapsed() < LONG / 2);
-    // 1, 2, 4 and 8 ms.
+    // 5, 10, 20 and 40 ms.
     assert!((2..=6).contains(&refused(&sides[1])), "{}", refused(&sides[1]));
     // Dropped in a pause.
     let mut read = Box::pin(hurried.read());
@@ -140,4 +178,14 @@ fn a_call_is_not_sent_again_once_its_time_is_over() {
     }
     drop(read);
     assert_eq!(sides.map(|side| side.rpc.under_way()), [0, 0]);
+}
+
+#[test]
+fn arguments_that_may_be_sent_again_are_written_once() {
+    let (mut sides, client) = served(QUICK);
+    let written = Rc::new(Cell::new(0));
+    let odd = |panics| client.odd(Odd { panics, written: written.clone() });
+    assert_eq!(drive(&mut sides, odd(false)), Ok(0));
+    assert_eq!(drive(&mut sides, odd(true)), Err(CallError::Unencodable(EncodeError::Panicked)));
+    assert_eq!(written.get(), 2);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped, State, View,
+    Ack, Beat, Content, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped,
+    State, Time, View,
 };
 use bytes::Bytes;
 
@@ -26,7 +27,11 @@ fn state(epoch: Epoch, view: &View, number: u64) -> Message {
 
 /// A message arrives. Returns the promises that follow.
 fn arrives(core: &mut Core, from: u64, message: Message) -> Vec<Promise> {
-    core.on_message(Duration::from_secs(1), MemberId(from), message);
+    arrives_at(core, Duration::from_secs(1), from, message)
+}
+
+fn arrives_at(core: &mut Core, now: Time, from: u64, message: Message) -> Vec<Promise> {
+    core.on_message(now, MemberId(from), message);
     let outputs = std::iter::from_fn(|| core.poll());
     let promise = |output| match output {
         Output::Send { message: Message::Promise { promise, .. }, .. } => Some(promise),
@@ -54,7 +59,8 @@ fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
     for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
         let (epoch, payload) = (first.epoch, Bytes::new());
-        let stamped = Stamped { epoch, number, sender: 0, seq: number as u32, limit: 9, level, payload };
+        let stamped =
+            Stamped { epoch, number, sender: 0, seq: number as u32, limit: 9, level, content: Content::Here(payload) };
         arrives(&mut core, 0, Message::Stamped(stamped));
     }
     arrives(&mut core, 0, Message::Ack(Ack { epoch: first.epoch, beat: 0, held: 2, consumed: 0 }));
@@ -70,6 +76,7 @@ fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
     let returned = Output::Returned { id: own, may_be_delivered: true };
     assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
-    let promises = arrives(&mut core, 0, Message::Propose { epoch: Epoch(3) });
+    // The sequencer that it follows is silent.
+    let promises = arrives_at(&mut core, Duration::from_secs(3), 0, Message::Propose { epoch: Epoch(3) });
     assert_eq!(promises[0].held, 1, "of a message that it has delivered as safe");
 }

@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use am_ordered_core::{
-    Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, PutOut, Settings, Time, View,
-};
+use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, Settings, Time, View};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -140,8 +138,15 @@ impl World {
         let me = Member { id, name: format!("m{}", id.0) };
         let patience = Duration::from_millis(800);
         let (capacity, tie_break) = (self.plan.capacity, self.plan.tie_break.then(|| "m0".to_owned()));
-        let settings =
-            Settings { capacity, kept: 4096, patience, slow: Some(patience), tie_break, ..Settings::default() };
+        let settings = Settings {
+            capacity,
+            kept: 4096,
+            patience,
+            slow: Some(patience),
+            tie_break,
+            apart: 64,
+            ..Settings::default()
+        };
         let core = match id.0 {
             0 => Core::found(me, settings, self.now),
             _ => Core::join(me, settings, self.now),
@@ -303,10 +308,10 @@ impl World {
             Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
             Output::Ended(why) => {
                 self.saw(match why {
-                    Ended::PutOut(PutOut::Left) => "left",
-                    Ended::PutOut(PutOut::Silent) => "put out: silent",
-                    Ended::PutOut(PutOut::TooSlow) => "put out: too slow",
-                    Ended::PutOut(PutOut::NotInView) => "put out: not in view",
+                    Ended::Left => "left",
+                    Ended::Silent => "put out: silent",
+                    Ended::TooSlow => "put out: too slow",
+                    Ended::NotInView => "put out: not in view",
                 });
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
@@ -332,7 +337,14 @@ impl World {
             return;
         }
         if self.tells
-            && !matches!(message, Message::Stamped(_) | Message::Submit { .. } | Message::Ack(_) | Message::Beat(_))
+            && !matches!(
+                message,
+                Message::Stamped(_)
+                    | Message::Data { .. }
+                    | Message::Submit { .. }
+                    | Message::Ack(_)
+                    | Message::Beat(_)
+            )
         {
             let text: String = format!("{message:?}").chars().take(150).collect();
             self.tell(|| format!("    {from} -> {to} {text}"));

@@ -1,0 +1,150 @@
+//! What the sequencer knows besides numbers: the lease, the processes that join, the members that leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::message::Beat;
+use crate::mutants::{self, Mutant};
+use crate::sequencer::{Refusal, Sequencer, Stamp};
+use crate::settings::Settings;
+use crate::view::{Member, MemberId, Number, Time, View};
+
+/// Beats whose times are remembered.
+const BEATS: usize = 32;
+
+/// What only the sequencer knows.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    pub(crate) sequencer: Sequencer,
+    pub(crate) view: View,
+    pub(crate) own: MemberId,
+    pub(crate) beat: u32,
+    pub(crate) beat_at: Time,
+    pub(crate) began_at: Time,
+    pub(crate) sent_at: [Time; BEATS],
+    /// For each member, when the last beat was sent that it has answered.
+    pub(crate) answered: BTreeMap<MemberId, Time>,
+    pub(crate) lease_until: Time,
+    pub(crate) learners: BTreeMap<MemberId, Learner>,
+    pub(crate) leaving: BTreeSet<MemberId>,
+    pub(crate) token: Token,
+    pub(crate) freed: Number,
+    pub(crate) waits_since: Option<Time>,
+    pub(crate) stuck_since: Option<(Number, Time)>,
+}
+
+/// A process that follows the order to become a member.
+#[derive(Debug)]
+pub(crate) struct Learner {
+    pub(crate) member: Member,
+    pub(crate) state_sent_at: Option<Time>,
+    pub(crate) has_state: bool,
+    /// What it holds of this epoch's log, once it has the state.
+    pub(crate) held: Option<Number>,
+    pub(crate) heard_at: Time,
+    pub(crate) ready_since: Option<Time>,
+}
+
+/// The token that collects what all have consumed.
+#[derive(Debug, Default)]
+pub(crate) struct Token {
+    pub(crate) round: u32,
+    pub(crate) again_at: Time,
+}
+
+impl Lead {
+    /// A majority follows this sequencer `since` that time.
+    pub(crate) fn new(
+        view: &View,
+        base: Number,
+        recycled: Number,
+        settings: &Settings,
+        now: Time,
+        since: Time,
+    ) -> Lead {
+        let sequencer = Sequencer::new(view.epoch, base, recycled, view.members.len(), settings.capacity);
+        Lead {
+            sequencer,
+            view: view.clone(),
+            own: view.sequencer,
+            beat: 0,
+            beat_at: now,
+            began_at: now,
+            sent_at: [now; BEATS],
+            answered: view.ids().map(|id| (id, since)).collect(),
+            lease_until: since + settings.silence,
+            learners: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            token: Token::default(),
+            freed: 0,
+            waits_since: None,
+            stuck_since: None,
+        }
+    }
+
+    pub(crate) fn learners(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.learners
+            .values()
+            .filter(|learner| learner.has_state || learner.state_sent_at.is_some())
+            .map(|learner| learner.member.id)
+    }
+
+    /// The processes that follow the order to become members.
+    pub(crate) fn learning(&self) -> impl Iterator<Item = &Member> + '_ {
+        self.learners.values().map(|learner| &learner.member)
+    }
+
+    /// When the next beat is due.
+    pub(crate) fn next_time(&self) -> Time {
+        self.beat_at
+    }
+
+    /// Whether it has led since a time, and nobody has asked it to leave.
+    pub(crate) fn may_resign(&self, since: Time) -> bool {
+        self.began_at <= since && self.leaving.is_empty()
+    }
+
+    /// Whether a member has asked to leave.
+    pub(crate) fn lets_go(&self, id: MemberId) -> bool {
+        self.leaving.contains(&id)
+    }
+
+    /// Whether a majority has promised to follow nobody else until later than now.
+    pub(crate) fn has_lease(&self, now: Time) -> bool {
+        now < self.lease_until || mutants::is_active(Mutant::LeaseForEver)
+    }
+
+    pub(crate) fn stamp(&mut self, now: Time, slot: usize, seq: u32) -> Result<Stamp, Refusal> {
+        if !self.has_lease(now) {
+            return Err(Refusal::Lease);
+        }
+        self.sequencer.stamp(slot, seq)
+    }
+
+    /// Whether the credits add up.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.sequencer.is_whole()
+    }
+
+    pub(crate) fn beat(&mut self, now: Time, safe: Number) -> Beat {
+        self.beat += 1;
+        self.sent_at[self.beat as usize % BEATS] = now;
+        let (epoch, beat, limits) = (self.sequencer.epoch, self.beat, self.sequencer.limits());
+        Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits }
+    }
+
+    /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.
+    pub(crate) fn on_answer(&mut self, from: MemberId, beat: u32, silence: Time, now: Time) {
+        if beat == 0 || beat > self.beat || self.beat - beat >= BEATS as u32 {
+            return;
+        }
+        let sent_at = self.sent_at[beat as usize % BEATS];
+        self.answered.entry(from).and_modify(|at| *at = sent_at.max(*at));
+        self.answered.insert(self.own, now);
+        let mut times: Vec<Time> = self.answered.values().copied().collect();
+        times.sort_unstable();
+        let since = |since: Time| self.view.is_majority(|id| self.answered.get(&id).is_some_and(|at| *at >= since));
+        if let Some(since) = times.into_iter().rev().find(|time| since(*time)) {
+            self.lease_until = self.lease_until.max(since + silence);
+        }
+    }
+}
