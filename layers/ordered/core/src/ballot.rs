@@ -180,10 +180,6 @@ impl Ballot {
         let mut members = old.members.clone();
         members.retain(|member| !changes.remove.contains(&member.id));
         members.extend(changes.add.iter().filter(|member| !old.has(member.id)).cloned());
-        // One that the latest view has not does not lead the next.
-        if !members.iter().any(|member| member.id == self.me) {
-            return None;
-        }
         let view = View { epoch: self.promised, members, sequencer: self.me, tie_break: old.tie_break.clone() };
         let base = held_together(promises.values().filter(|promise| promise.chain.last() == Some(old)));
         let mut history = latest.history.clone();

@@ -132,7 +132,6 @@ impl Core {
             put_out: vec![],
             counters: Counters::default(),
             leave_at: None,
-            returned: Epoch(0),
             was_primary: true,
             primary_at: now,
             lead: None,
