@@ -430,12 +430,6 @@ impl Core {
         self.counters
     }
 
-    /// The views that may be current, or become it.
-    pub fn views(&self) -> impl Iterator<Item = &View> {
-        let new = self.ballot.pending().into_iter().chain(self.ballot.fixed());
-        self.ballot.chain().iter().chain(new.map(|new| &new.view))
-    }
-
     /// Whether this member gives numbers at this time.
     pub fn gives_numbers(&self, now: Time) -> bool {
         self.ballot.is_open() && self.lead.as_ref().is_some_and(|lead| lead.has_lease(now))

@@ -219,6 +219,12 @@ impl Core {
         self.ballot.view().ids().chain(learners).filter(|id| !self.is_me(*id)).collect()
     }
 
+    /// The views that may be current, or become it.
+    pub fn views(&self) -> impl Iterator<Item = &View> {
+        let new = self.ballot.pending().into_iter().chain(self.ballot.fixed());
+        self.ballot.chain().iter().chain(new.map(|new| &new.view))
+    }
+
     /// The own progress.
     pub(crate) fn own_ack(&self) -> Ack {
         let (epoch, beat) = (self.ballot.epoch(), self.last_beat);
