@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use am_ordered_core::{Core, Level, Member, MemberId, Output};
+//! use am_ordered_core::{Core, Level, Member, MemberId, Output, Settings};
 //!
 //! let (me, now) = (Member { id: MemberId(1), name: "alpha".into() }, Duration::ZERO);
 //! let mut alone = Core::found(me, Settings::default(), now);
