@@ -261,7 +261,9 @@ impl Core {
         if self.is_me(view.sequencer) {
             // Those who have installed the view follow no other from then on.
             let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
-            self.lead = Some(Lead::new(&view, base, self.delivered, &self.settings, self.now, since));
+            let lead = Lead::new(&view, base, self.delivered, &self.settings, self.now, since);
+            self.mine.set_limit(lead.own_limit());
+            self.lead = Some(lead);
             self.candidacy = None;
         }
         self.acks_at_once = self.is_among_first();

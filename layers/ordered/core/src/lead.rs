@@ -120,7 +120,7 @@ impl Core {
             lead.beat_at = now + self.settings.beat;
             let beat = lead.beat(now, safe);
             lead.on_answer(lead.own, beat.beat, silence, now);
-            self.mine.set_limit(beat.limits[lead.view.slot(lead.own).unwrap_or(0)]);
+            self.mine.set_limit(lead.own_limit());
             self.multicast(Message::Beat(beat));
         }
         self.put_out();

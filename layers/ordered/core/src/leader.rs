@@ -93,6 +93,11 @@ impl Lead {
         self.learners.values().map(|learner| &learner.member)
     }
 
+    /// The sequencer's own limit.
+    pub(crate) fn own_limit(&self) -> u32 {
+        self.view.slot(self.own).and_then(|slot| self.sequencer.limits().get(slot).copied()).unwrap_or(0)
+    }
+
     /// When the next beat is due.
     pub(crate) fn next_time(&self) -> Time {
         self.beat_at

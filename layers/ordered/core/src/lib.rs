@@ -91,8 +91,10 @@ impl Core {
         let tie_break = settings.tie_break.clone();
         let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
-        core.lead = Some(leader::Lead::new(&view, 0, 0, &core.settings, now, now));
+        let lead = leader::Lead::new(&view, 0, 0, &core.settings, now, now);
         core.mine.begin(view.epoch, 0);
+        core.mine.set_limit(lead.own_limit());
+        core.lead = Some(lead);
         core.out.push_back(Output::View(view));
         core.role = Role::Member;
         core
