@@ -7,8 +7,6 @@
 pub enum Mutant {
     /// After a change of the view a member submits what the last epoch has numbered already.
     StampedTwice,
-    /// A message of an epoch that has ended is taken into the log.
-    StaleEpoch,
     /// After a change of the view the last member gets no credits.
     Starved,
     /// A credit returns twice.

@@ -74,7 +74,7 @@ impl Core {
         let view = self.ballot.view();
         let Some(sender) = view.members.get(usize::from(sender)).map(|member| member.id) else { return };
         let is_stale = !self.ballot.is_open() || epoch != view.epoch;
-        if is_stale && !mutants::is_active(Mutant::StaleEpoch) {
+        if is_stale {
             self.counters.stale += 1;
             return;
         }
