@@ -95,7 +95,7 @@ impl Core {
         let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
-        if (is_heard || leads) && !self.ballot.view().has(from) {
+        if (is_heard || leads) && self.ballot.is_open() && !self.ballot.view().has(from) {
             let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
             self.post(from, Message::PutOut { epoch, why });
         } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
