@@ -8,7 +8,7 @@ use crate::message::{Ended, Message, NewView, Promise, State};
 use crate::mutants::{self, Mutant};
 use crate::view::{Epoch, MemberId, Number, Time};
 
-/// A candidate waits so long for members that do not answer, if a majority has.
+/// A candidate that a majority has answered waits at most this long for the others.
 const WAIT_FOR_ALL: Time = Time::from_millis(50);
 /// The candidates' order: one more step behind the sequencer waits so much longer.
 const STAGGER: Time = Time::from_millis(15);
@@ -96,8 +96,7 @@ impl Core {
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
         if (is_heard || leads) && self.ballot.is_open() && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
-            self.post(from, Message::PutOut { epoch, why });
+            self.send_away(from, Ended::NotInView);
         } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
@@ -173,14 +172,13 @@ impl Core {
     pub(crate) fn on_need_state(&mut self, from: MemberId, epoch: Epoch) {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == epoch);
         if self.ballot.is_open() && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), Ended::NotInView);
-            self.post(from, Message::PutOut { epoch, why });
+            self.send_away(from, Ended::NotInView);
         } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
             self.out.push_back(Output::TakeState { joiner: from });
         }
     }
 
-    /// Whether a state takes the place of what the program has handled, or of messages that nobody sends.
+    /// Whether a state takes the place of what the program has handled, or of messages that no member sends.
     pub(crate) fn needs(&self, state: &State) -> bool {
         let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
         is_pending
@@ -197,7 +195,7 @@ impl Core {
             self.out.push_back(Output::Diverged(cut));
             self.log.truncate(cut);
         }
-        // Nobody can tell which of them are in the state.
+        // Some of them may be in the state; which ones is not known.
         let submitted = self.mine.take_submitted();
         self.give_back(submitted);
         self.log.skip_to(state.number);
@@ -259,7 +257,7 @@ impl Core {
         }
         (self.has_resigned, self.heard_at, self.last_beat, self.safe_to) = (false, self.now, 0, base);
         if self.is_me(view.sequencer) {
-            // Those who have installed the view follow no other from then on.
+            // From then on the members that have installed the view follow no other candidate.
             let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
             let lead = Lead::new(&view, base, self.delivered, &self.settings, self.now, since);
             self.mine.set_limit(lead.own_limit());

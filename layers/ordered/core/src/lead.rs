@@ -1,4 +1,4 @@
-//! The sequencer's work besides numbers: beats, the lease, credits that return, and who joins and leaves.
+//! The sequencer's work besides numbers: beats, the lease, credits that return, and the members that join and leave.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::view::{Epoch, Member, MemberId, Number, Time};
 const ALMOST: u64 = 64;
 /// The state is sent again after this time.
 const STATE_AGAIN: Time = Time::from_secs(1);
-/// Learners that are ready wait so long for others, so that one change of the view takes all.
+/// Learners that are ready wait this long for others, so that one change of the view takes all.
 const GATHER: Time = Time::from_millis(40);
-/// A gap that nobody could fill ends the epoch after this time.
+/// A gap that no member could fill ends the epoch after this time.
 const STUCK: Time = Time::from_millis(150);
 
 impl Core {
@@ -35,8 +35,7 @@ impl Core {
             (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
         }
         if !is_known {
-            let (epoch, why) = (view.epoch, Ended::NotInView);
-            return self.post(from, Message::PutOut { epoch, why });
+            return self.send_away(from, Ended::NotInView);
         } else if ack.epoch < view.epoch {
             if let Some(new_view) = self.ballot.fixed() {
                 let message = Message::NewView(new_view.clone());
@@ -51,7 +50,7 @@ impl Core {
         self.recycle();
     }
 
-    /// Credits of messages that all have handled who answer; a sender that had none hears of its new ones at once.
+    /// Take back the credits of messages that all answering members have handled. A sender without credit hears of its new ones at once.
     fn recycle(&mut self) {
         let (now, silence) = (self.now, self.settings.silence);
         let Some(lead) = &mut self.lead else { return };
@@ -132,7 +131,7 @@ impl Core {
         }
     }
 
-    /// Tell those who are put out. They had a vote in the view before, and the others may need it until a majority knows that this one is
+    /// Send away the members that are put out. They had a vote in the view before, and the others may need it until a majority knows that this one is
     /// current.
     fn put_out(&mut self) {
         let epoch = self.ballot.epoch();
@@ -140,7 +139,7 @@ impl Core {
         let has_answered = |id| self.marks.get(&id).is_some_and(|mark| mark.last_ack.as_ref().is_some_and(knows));
         if self.ballot.view().is_majority(|id| self.is_me(id) || has_answered(id)) {
             for (id, why) in std::mem::take(&mut self.put_out) {
-                self.post(id, Message::PutOut { epoch, why });
+                self.send_away(id, why);
             }
         }
     }
@@ -159,13 +158,13 @@ impl Core {
         self.recycle();
     }
 
-    /// A message has a number, and nobody has it: the epoch has to end in front of it.
+    /// A message has a number, and no member has it: the epoch has to end in front of it.
     fn is_stuck(&self) -> bool {
         let since = self.lead.as_ref().and_then(|lead| lead.stuck_since);
         since.is_some_and(|(_, at)| at + STUCK <= self.now)
     }
 
-    /// Who joins and who leaves, if it is time.
+    /// The processes that join and the members that leave, if it is time.
     fn changes(&mut self) -> Changes {
         let (now, settings) = (self.now, &self.settings);
         let Some(lead) = &mut self.lead else { return Changes::default() };
@@ -265,8 +264,7 @@ impl Core {
     /// A member wants to leave.
     pub(crate) fn on_leave(&mut self, from: MemberId) {
         if self.ballot.is_open() && !self.ballot.view().has(from) {
-            let (epoch, why) = (self.ballot.epoch(), Ended::Left);
-            self.post(from, Message::PutOut { epoch, why });
+            self.send_away(from, Ended::Left);
         } else if let Some(lead) = &mut self.lead {
             lead.leaving.insert(from);
         }

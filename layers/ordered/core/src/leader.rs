@@ -95,7 +95,7 @@ impl Lead {
 
     /// The sequencer's own limit.
     pub(crate) fn own_limit(&self) -> u32 {
-        self.view.slot(self.own).and_then(|slot| self.sequencer.limits().get(slot).copied()).unwrap_or(0)
+        self.view.slot(self.own).map_or(0, |slot| self.sequencer.limit(slot))
     }
 
     /// When the next beat is due.
@@ -103,7 +103,7 @@ impl Lead {
         self.beat_at
     }
 
-    /// Whether it has led since a time, and nobody has asked it to leave.
+    /// Whether it has led since a time, and no member has asked to leave.
     pub(crate) fn may_resign(&self, since: Time) -> bool {
         self.began_at <= since && self.leaving.is_empty()
     }
@@ -113,7 +113,7 @@ impl Lead {
         self.leaving.contains(&id)
     }
 
-    /// Whether a majority has promised to follow nobody else until later than now.
+    /// Whether a majority has promised to follow no other member until later than now.
     pub(crate) fn has_lease(&self, now: Time) -> bool {
         now < self.lease_until || mutants::is_active(Mutant::LeaseForEver)
     }

@@ -213,7 +213,7 @@ impl Core {
         self.out.push_back(Output::Multicast(message));
     }
 
-    /// All whom a multicast of this member reaches: the other members, and the processes that follow to become members.
+    /// The processes that a multicast of this member reaches: the other members, and the processes that follow to become members.
     pub fn audience(&self) -> Vec<MemberId> {
         let learners = self.lead.iter().flat_map(Lead::learners);
         self.ballot.view().ids().chain(learners).filter(|id| !self.is_me(*id)).collect()
@@ -229,6 +229,12 @@ impl Core {
     pub(crate) fn own_ack(&self) -> Ack {
         let (epoch, beat) = (self.ballot.epoch(), self.last_beat);
         Ack { epoch, beat, held: self.log.held(), consumed: self.delivered }
+    }
+
+    /// Tell a process that it is not in the view.
+    pub(crate) fn send_away(&mut self, id: MemberId, why: Ended) {
+        let epoch = self.ballot.epoch();
+        self.post(id, Message::PutOut { epoch, why });
     }
 
     /// This process is not a member any more.

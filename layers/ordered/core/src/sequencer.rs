@@ -85,6 +85,11 @@ impl Sequencer {
         self.senders.iter().any(|sender| sender.next_seq >= 3 << 30)
     }
 
+    /// A sender's limit.
+    pub(crate) fn limit(&self, slot: usize) -> u32 {
+        self.senders[slot].limit
+    }
+
     /// Each sender's limit.
     pub(crate) fn limits(&self) -> Vec<u32> {
         self.senders.iter().map(|sender| sender.limit).collect()
@@ -112,7 +117,7 @@ impl Sequencer {
         }
         sender.numbers.push_back(number);
         self.grant(slot);
-        Ok(Stamp { number, limit: self.senders[slot].limit })
+        Ok(Stamp { number, limit: self.limit(slot) })
     }
 
     /// All before this number are handled everywhere: their credits are free. A sender without credit gets some.
