@@ -33,7 +33,7 @@ fn turn(members: &mut [Member]) -> usize {
     members.iter_mut().map(|member| member.endpoint.poll(&mut member.received)).sum()
 }
 
-/// Until all have received so many.
+/// Poll until each member has received this many messages.
 fn receive<const N: usize>(members: &mut [Member; N], counts: [usize; N]) {
     for _ in 0..10_000 {
         turn(members);
@@ -167,7 +167,7 @@ fn what_cannot_be_joined_or_sent() {
     let _others: Vec<_> = (1..8).map(|group| one.endpoint.join_group(group, |_, _| ()).unwrap()).collect();
     assert!(matches!(join(&mut one, 8), Err(MulticastError::Unsupported(_))));
 
-    // The longest fits, and who has left gets none.
+    // The longest message fits. A member that has left gets none.
     one.multicast.send(&datagram(1), &vec![5; most]).unwrap();
     for _ in 0..1000 {
         one.endpoint.poll(&mut one.received);

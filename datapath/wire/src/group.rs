@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A group frame has `plain` framing, because the sequencer compares its source with the sender's address. It is on
-//! [`Flow::NODE`](crate::Flow::NODE), and nobody sets anything up: a node takes the frames of the groups that it has joined.
+//! [`Flow::NODE`](crate::Flow::NODE) and needs no set-up: a node takes the frames of the groups that it has joined.
 
 use crate::frame::{self, ETHERNET_HEADER, LinkAddresses, TooLong};
 use crate::header::{Flow, Header, Kind};
@@ -20,8 +20,8 @@ pub fn content(key: HashKey, payload: &[u8]) -> u64 {
     if key == [0; 2] { 0 } else { hash(key, payload) }
 }
 
-/// The Ethernet address of a group: locally administered, and with the group bit. Groups may share one, because frames are told
-/// apart by the whole id.
+/// The Ethernet address of a group: locally administered, and with the group bit. Two groups may share an address: the whole id in a
+/// frame says which of them it belongs to.
 pub const fn address(group: u64) -> Address {
     let [_, _, _, a, b, c, d, e] = group.to_be_bytes();
     Address([0x0b, a, b, c, d, e])

@@ -6,7 +6,7 @@
 //!                                                            an earlier one: the number that it has
 //! ```
 //!
-//! Several processors stamp at once, and so does the sequencer's own process for its own messages. Who moves the sender's
+//! Several processors stamp at once, and so does the sequencer's own process for its own messages. The processor that moves the sender's
 //! `next` on by compare-and-swap has the message, and takes the next number. The message after it waits until that number is
 //! written down, so the numbers of a sender ascend. Nothing is undone after a number was taken: no number is skipped.
 //!
@@ -27,7 +27,7 @@ pub const SENDERS: usize = 64;
 /// Messages of a sender whose numbers are remembered, for those that it sends again.
 pub const REMEMBERED: usize = 128;
 
-/// Bits that are remembered of a number: nobody sends a message again after so many others.
+/// Bits that are remembered of a number. No sender sends a message again after 2³⁷ numbers.
 pub const NUMBER_BITS: u32 = 37;
 
 /// Why a message is not stamped.
@@ -160,7 +160,7 @@ pub struct Stamps {
     /// Stamps that are being made. A table opens again only after the last one of the previous epoch.
     busy: AtomicU64,
     next: AtomicU64,
-    /// Numbers that may still be given. Below 0 for a moment: who takes too much gives it back.
+    /// Numbers that may still be given. Below 0 for a moment: a processor that takes too much gives it back.
     room: AtomicI64,
     /// The same of credits.
     pool: AtomicI64,

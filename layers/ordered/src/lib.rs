@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`Level::Agreed`]: a message is delivered as soon as its place is known and all before it were delivered.
-//! - [`Level::Safe`]: when so many members hold it that no crash that leaves a majority undoes it.
+//! - [`Level::Safe`]: when each majority has a member that holds it, so that no crash that leaves a majority undoes it.
 //!
 //! A group goes on while a majority of its last [`View`] answers each other. A member that stops for a second stays one.
 //! `docs/promises.md` says what holds when members crash.

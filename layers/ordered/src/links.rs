@@ -15,7 +15,7 @@ const MOST_WAITING: usize = 4096;
 const MOST_BYTES: usize = 64 << 20;
 /// The pause before a connection is made again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A link that nothing was sent on for so long is closed.
+/// A link is closed after this time without a message.
 const UNUSED: Duration = Duration::from_secs(60);
 
 /// A connection with each node that has members.

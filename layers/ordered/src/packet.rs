@@ -59,7 +59,7 @@ impl Packet {
         }
     }
 
-    /// The message in a request, and who sent it. `None`: it is malformed, or for a process that ran here before.
+    /// The message in a request, and its sender. `None`: it is malformed, or for a process that ran here before.
     pub(crate) fn parse(me: MemberId, words: &[u64], payload: &[u8]) -> Option<(MemberId, Message)> {
         let (&[from, head, second], rest) = words.split_first_chunk()?;
         let (form, sender, epoch) = ((head >> 8) as u8, (head >> 16) as u16, Epoch((head >> 32) as u32));

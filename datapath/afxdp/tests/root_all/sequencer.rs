@@ -33,7 +33,7 @@ const SHARE: u32 = 16;
 /// Hosts on the bridge: the sequencer's is the first, the last one only listens.
 const HOSTS: usize = 5;
 
-/// Who stamps, and how the member on the sequencer's own host gets the frames.
+/// What stamps, and whether a member echoes the frames to the sequencer's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sequencer {
     Program,

@@ -14,7 +14,7 @@
 //! - A view that is current was installed by a majority of each view before it that may have been current. So a candidate hears
 //!   of it, and of everything that it had decided.
 //! - The log of the next epoch begins with what the promising members of the latest epoch hold together, up to the first gap.
-//!   Nobody among them has delivered anything beyond it. What meets each majority of the latest view is part of it.
+//!   None of these members has delivered anything beyond it. A message that each majority of the latest view has is part of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ pub struct Changes {
     pub remove: BTreeSet<MemberId>,
 }
 
-/// The result of a new view that a member was told of.
+/// What a member does with a new view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// Remove the log from this number on: the epoch that had decided it ended before. Then fetch what is missing up to the base.
@@ -68,7 +68,7 @@ pub enum Accepted {
     Installed,
     /// A higher epoch was promised.
     Refused,
-    /// The member missed so many epochs that nobody can tell what in its log was decided.
+    /// The member missed more epochs than are remembered: what in its log was decided is not known.
     Forgotten,
 }
 

@@ -65,7 +65,7 @@ const SHORTEST: Time = Time::from_micros(100);
 /// Why a message is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSent {
-    /// Twice the group's capacity waits already: so many messages.
+    /// Twice the group's capacity waits already: this number of messages.
     Full(usize),
     /// This process is no member any more.
     Ended,

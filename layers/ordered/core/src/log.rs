@@ -13,7 +13,7 @@ use crate::view::{Epoch, MemberId, Number};
 pub enum Level {
     /// As soon as its place in the order is known and all before it are delivered.
     Agreed,
-    /// When so many members hold it that each majority of the view has one of them.
+    /// When each majority of the view has a member that holds it.
     Safe,
 }
 

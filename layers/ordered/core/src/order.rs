@@ -125,7 +125,7 @@ impl Core {
         self.look_for_gap();
     }
 
-    /// Whether this member acknowledges safe messages at once: so many do that one may be missing, no more.
+    /// Whether this member acknowledges safe messages at once. One member more than needed does, so that one may be missing.
     pub(crate) fn is_among_first(&self) -> bool {
         let view = self.ballot.view();
         let first = (1..view.members.len())
@@ -227,7 +227,7 @@ impl Core {
         if !others.is_empty() {
             let (attempt, count) = (self.repair.attempt, others.len());
             self.repair.attempt = attempt.wrapping_add(1);
-            // What nobody sends may be part of a state only, of a member that began with it.
+            // A message that no member sends may be part of the state of a member that began with it.
             let is_in_vain = self.ballot.pending().is_some() && attempt % (4 * count + 1) == 4 * count;
             let message = match is_in_vain {
                 true => Message::NeedState { epoch },

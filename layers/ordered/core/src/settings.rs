@@ -5,7 +5,7 @@ use crate::view::Time;
 /// The bounds of a group. Every member has the same.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Credits: so many messages may be in flight, until every member that answers has handled them.
+    /// Credits: the most messages in flight. A message is in flight until every member that answers has handled it.
     pub capacity: usize,
     /// Messages that are kept for a member that does not answer. One that needs more is put out as too slow.
     pub kept: usize,

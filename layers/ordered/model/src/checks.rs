@@ -105,7 +105,7 @@ fn can_begin(bug: Option<Bug>, world: &World, id: MemberId) -> bool {
     new_view.chain.iter().chain([&new_view.view]).all(|view| view.is_majority(|id| installs.contains(&id)))
 }
 
-/// Who can install a new view: the messages before its base are with somebody who runs, or in a state that is.
+/// The members that can install a new view: a process that runs holds the messages before its base, or a state with them.
 fn installing(bug: Option<Bug>, world: &World, new_view: &NewView) -> BTreeSet<MemberId> {
     let base = base(&new_view.history);
     let cut = |process: &Process| match process.ballot.clone().on_new_view(new_view) {

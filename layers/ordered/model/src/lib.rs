@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Modelled.** Members hold [`Ballot`](am_ordered_core::Ballot), so a rule that is wrong there is wrong here. The rules of the log are
-//! written again in [`process`]: where a new view cuts it, who diverged, what a state takes the place of, what is fetched before a view
+//! written again in [`process`]: where a new view cuts it, which members diverged, what a state takes the place of, what is fetched before a view
 //! is installed. A message that was sent may arrive at any time, several times, or never. Members crash; join with a state, all that
 //! are ready at once; are put out; become candidates at any time, several for one epoch. Messages are `Agreed` or `Safe`.
 //!

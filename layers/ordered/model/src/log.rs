@@ -2,7 +2,7 @@
 
 use am_ordered_core::{Epoch, MemberId, Number};
 
-/// A message, by who stamped it. With its number it names one message: a sequencer gives a number of its epoch once.
+/// A message, named by the sequencer that stamped it. With its number it names one message: a sequencer gives a number of its epoch once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     /// The epoch in which it was stamped.

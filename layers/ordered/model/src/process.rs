@@ -142,7 +142,7 @@ impl Process {
         true
     }
 
-    /// Take another member's state: in place of what the program had handled, or of messages that nobody holds any more. Returns whether the view is installed then.
+    /// Take another member's state: in place of what the program had handled, or of messages that no process holds any more. Returns whether the view is installed then.
     pub fn go_on_with(&mut self, handled: Vec<Entry>, bug: Option<Bug>) -> bool {
         let number = handled.len() as Number;
         if bug == Some(Bug::LogForState) {

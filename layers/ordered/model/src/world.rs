@@ -37,7 +37,7 @@ pub struct Left {
 /// Messages that may arrive and make a difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sent {
-    /// Candidacies, and who is asked.
+    /// Candidacies, and the members that are asked.
     pub proposed: BTreeMap<(Epoch, MemberId), BTreeSet<MemberId>>,
     /// Promises: to a candidate, of a member.
     pub promises: BTreeMap<(Epoch, MemberId, MemberId), Promise>,
