@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::gate::{Gate, GateError};
-use am_wire::steer::{Decision, PassReason, SteeringTable, steer};
+use am_wire::steer::{Decision, PassReason, SteeringTable, is_usual, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
 use crate::{Caps, Command, JoinedGroup, Notice, PeerAddressError};
@@ -70,6 +70,10 @@ impl Steering {
     /// address of an admitted control frame, if a node can have it. One peer may send from several link addresses.
     #[inline]
     pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
+        is_usual(frame, &self.table) || self.admits_any(frame, claimed)
+    }
+
+    fn admits_any(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
             Decision::Socket(_) | Decision::Bounce(_) | Decision::Sequence(_) => return true,

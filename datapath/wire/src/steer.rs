@@ -89,16 +89,24 @@ impl SteeringTable {
 /// similar address. A frame to an added address goes to the node's socket, whatever its flow.
 #[inline]
 pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
-    if let Some(smallest) = frame.first_chunk::<MIN_FRAME>()
-        && smallest[..6] == table.own.0
-        && let Some(usual) = Usual::find(smallest, table.ethertype)
-        // The general case finds what is wrong with it.
-        && usual.flow != Flow::NODE
-        && usual.fits(frame.len())
-    {
-        return to_flow(usual.flow, !usual.is_reply, table);
+    match find_usual(frame, table) {
+        Some(usual) => to_flow(usual.flow, !usual.is_reply, table),
+        None => steer_any(frame, table),
     }
-    steer_any(frame, table)
+}
+
+/// Whether this is a usual message on a known flow: [`steer`] finds its socket, or bounces it.
+#[inline]
+pub fn is_usual(frame: &[u8], table: &SteeringTable) -> bool {
+    find_usual(frame, table).is_some_and(|usual| table.flows[usual.flow.index()] != 0)
+}
+
+/// The fields of a usual message. Of a frame that may be malformed there are none: the general case finds what is wrong with it.
+#[inline(always)]
+fn find_usual(frame: &[u8], table: &SteeringTable) -> Option<Usual> {
+    let smallest = frame.first_chunk::<MIN_FRAME>().filter(|smallest| smallest[..6] == table.own.0)?;
+    let usual = Usual::find(smallest, table.ethertype)?;
+    (usual.flow != Flow::NODE && usual.fits(frame.len())).then_some(usual)
 }
 
 /// The general case.
