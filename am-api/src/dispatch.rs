@@ -422,7 +422,7 @@ impl<S> Handlers<S> {
 
     #[cold]
     fn run_group_frames(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let next = || endpoint.node.borrow_mut().next_group_frame(endpoint.id);
+        let next = || endpoint.node.borrow_mut().core().poll_group_frame(endpoint.id);
         let mut handled = 0;
         while handled < BUDGET
             && let Some((header, frame)) = next()

@@ -207,7 +207,6 @@ mod events;
 mod forked;
 mod group;
 mod group_place;
-mod group_queues;
 mod health;
 pub mod log;
 mod members;

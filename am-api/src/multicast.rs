@@ -147,7 +147,7 @@ impl Multicast {
 impl Drop for Multicast {
     fn drop(&mut self) {
         if let Some(mut node) = borrow_to_drop(&self.node) {
-            node.groups.remove(self.group);
+            node.core().leave_group(self.group);
             // Leaving cannot fail.
             _ = node.transport.control(Command::LeaveGroup(self.group));
         }
@@ -165,33 +165,16 @@ impl NodeState {
         if group == 0 {
             return Err(MulticastError::Zero);
         }
-        if self.groups.contains(group) {
+        if !self.core().join_group(group, endpoint) {
             return Err(MulticastError::Taken(group));
         }
         let joined = std::cell::OnceCell::new();
-        self.transport.control(Command::JoinGroup { group, joined: &joined })?;
-        let unknown = || JoinedGroup { stamps: Err("the transport does not say whether it stamps".to_owned()) };
-        self.core().use_group_frames();
-        self.groups.add(group, endpoint);
-        Ok(joined.into_inner().unwrap_or_else(unknown))
-    }
-
-    fn sort_group_frames(&mut self) {
-        while let Some(frame) = self.engine.core_mut().poll_group_frame() {
-            self.groups.put(frame);
+        if let Err(why) = self.transport.control(Command::JoinGroup { group, joined: &joined }) {
+            self.core().leave_group(group);
+            return Err(why.into());
         }
-    }
-
-    /// Whether a frame of a group waits for this endpoint.
-    pub(crate) fn has_group_frames_of(&mut self, endpoint: EndpointId) -> bool {
-        self.sort_group_frames();
-        self.groups.has(endpoint)
-    }
-
-    /// The next frame of a group that this endpoint has joined.
-    pub(crate) fn next_group_frame(&mut self, endpoint: EndpointId) -> Option<(GroupHeader, Frame)> {
-        self.sort_group_frames();
-        self.groups.pop(endpoint)
+        let unknown = || JoinedGroup { stamps: Err("the transport does not say whether it stamps".to_owned()) };
+        Ok(joined.into_inner().unwrap_or_else(unknown))
     }
 }
 

@@ -239,7 +239,6 @@ impl Counters {
             ("unhandled", node.tally.unhandled),
             ("no_reply_frame", node.tally.no_reply_frame),
             ("late_answers", node.tally.late_answers),
-            ("group_frames_unclaimed", node.groups.dropped),
             ("heartbeats_sent", node.engine.heartbeats()),
             ("bulk_segments_sent", bulk.sent),
             ("bulk_segments_deposited", bulk.deposited),

@@ -19,7 +19,6 @@ use am_wire::{Buffer, Class, Framing, HEAD_WORDS, MAX_WORDS, WORD_BYTES};
 use crate::bulk::{Bulk, Destination, PAYLOAD_AT, SentMessage};
 use crate::events::EventQueues;
 use crate::group_place::Membership;
-use crate::group_queues::GroupQueues;
 use crate::log::{self, Log};
 use crate::members::MemberQueues;
 use crate::peers_file::Entry;
@@ -76,7 +75,6 @@ pub(crate) struct NodeState {
     pub(crate) blocked: Option<HashSet<(EndpointId, FlowId)>>,
     /// Set for a member of a group.
     pub(crate) membership: Option<Membership>,
-    pub(crate) groups: GroupQueues,
 }
 
 /// The counters of this layer.
@@ -273,7 +271,6 @@ impl NodeState {
             waiter: None,
             blocked: None,
             membership: None,
-            groups: GroupQueues::default(),
         }
     }
 
@@ -556,7 +553,6 @@ impl NodeState {
             || !self.members.is_empty()
             || self.bulk.has_news()
             || self.engine.core().has_group_frames()
-            || !self.groups.is_empty()
     }
 
     /// Whether endpoints have anything to do for transfers.

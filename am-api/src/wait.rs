@@ -306,13 +306,10 @@ impl<S> Endpoint<S> {
 impl NodeState {
     /// The events that wait for handlers of this endpoint.
     pub(crate) fn pending_events(&mut self, endpoint: EndpointId) -> Events {
-        let has_group_frames = self.has_group_frames_of(endpoint);
         let core = self.engine.core_mut();
         let mut events = Events::empty();
-        events.set(
-            Events::MESSAGES,
-            core.has_deliveries_to(endpoint) || self.bulk.has_news_of(endpoint) || has_group_frames,
-        );
+        let has_messages = core.has_deliveries_to(endpoint) || core.has_group_frames_of(endpoint);
+        events.set(Events::MESSAGES, has_messages || self.bulk.has_news_of(endpoint));
         events.set(Events::RETURNED, core.has_returned_to(endpoint) || self.bulk.has_returned_of(endpoint));
         events.set(Events::CONNECTION, self.events.has(endpoint));
         events.set(Events::MEMBERS, self.members.has(endpoint));

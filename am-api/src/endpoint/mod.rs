@@ -387,7 +387,6 @@ impl<S> Drop for Endpoint<S> {
         node.core().close_endpoint(self.id, &dropped);
         node.events.remove(self.id);
         node.members.remove(self.id);
-        node.groups.remove_of(self.id);
         node.exhale();
         drop(node);
         drop(lent);

@@ -17,6 +17,7 @@ use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::credits::room_for_requests;
 use crate::flow::{FlowRecord, PerClass};
+use crate::group_frames::GroupQueues;
 use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
@@ -65,6 +66,7 @@ pub(crate) struct Endpoints<B> {
     pub(crate) bulk_count: usize,
     /// Returned messages in all queues together.
     pub(crate) returned_count: usize,
+    pub(crate) groups: GroupQueues<B>,
 }
 
 /// The number of queues that have memory from the start: those of one endpoint. Most nodes have only one.
@@ -105,6 +107,7 @@ impl<B> Endpoints<B> {
             refused: RefusedSeqs::new(),
             bulk_count: 0,
             returned_count: 0,
+            groups: GroupQueues::new(),
         }
     }
 
@@ -140,6 +143,7 @@ impl<B> Endpoints<B> {
         };
         self.names.remove(&endpoint.name);
         self.free_ids.push(id);
+        self.groups.retain(|queue| queue.endpoint != id);
         self.returned_count -= endpoint.returned.len();
         self.bulk_count -= endpoint.bulk.len();
         self.waiting_count -= endpoint.waiting();

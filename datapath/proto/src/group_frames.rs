@@ -1,32 +1,92 @@
-//! Frames of groups ([`am_wire::group`]). They have no flow, and the protocol gives them no meaning: it queues them for the layer that does.
+//! Frames of groups ([`am_wire::group`]). They have no flow, and the protocol gives them no meaning: it queues them for the endpoints that
+//! joined the groups.
 
+use std::collections::VecDeque;
+
+use am_wire::group::GroupHeader;
 use am_wire::{Buffer, Reason};
 
+use crate::EndpointId;
 use crate::node::Core;
 
+/// The groups that endpoints of this node have joined.
+#[derive(Debug)]
+pub(crate) struct GroupQueues<B> {
+    /// The number of frames in all queues. Each turn reads it.
+    waiting: usize,
+    queues: Vec<GroupQueue<B>>,
+}
+
+/// The frames of a group that wait for its endpoint, the oldest first.
+#[derive(Debug)]
+pub(crate) struct GroupQueue<B> {
+    group: u64,
+    pub(crate) endpoint: EndpointId,
+    frames: VecDeque<(GroupHeader, B)>,
+}
+
+/// The most frames that wait in a queue: several turns' frames, so that a handler that takes long loses none.
+const MAX_QUEUED: usize = 256;
+
+impl<B> GroupQueues<B> {
+    pub(crate) fn new() -> Self {
+        GroupQueues { waiting: 0, queues: Vec::new() }
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl Fn(&GroupQueue<B>) -> bool) {
+        self.queues.retain(keep);
+        self.waiting = self.queues.iter().map(|queue| queue.frames.len()).sum();
+    }
+}
+
 impl<B: Buffer> Core<B> {
-    /// From above: the node joins a group. It may allocate.
-    pub fn use_group_frames(&mut self) {
-        self.groups.begin();
+    /// From above: this endpoint joins a group, and its frames wait for the endpoint from now on. `false` if an endpoint has joined it.
+    pub fn join_group(&mut self, group: u64, endpoint: EndpointId) -> bool {
+        let queues = &mut self.endpoints.groups.queues;
+        let is_new = queues.iter().all(|queue| queue.group != group);
+        if is_new {
+            queues.push(GroupQueue { group, endpoint, frames: VecDeque::with_capacity(MAX_QUEUED) });
+        }
+        is_new
+    }
+
+    /// From above: the group is left. Frames of it that wait are dropped.
+    pub fn leave_group(&mut self, group: u64) {
+        self.endpoints.groups.retain(|queue| queue.group != group);
     }
 
     pub(crate) fn on_group_frame(&mut self, frame: B) -> Result<(), Reason> {
-        if !self.groups.is_used() {
-            return Err(Reason::NoGroup);
+        let (header, _) = GroupHeader::parse(frame.bytes())?;
+        let GroupQueues { waiting, queues } = &mut self.endpoints.groups;
+        let queue = queues.iter_mut().find(|queue| queue.group == header.group).ok_or(Reason::NoGroup)?;
+        if queue.frames.len() < MAX_QUEUED {
+            queue.frames.push_back((header, frame));
+            *waiting += 1;
+            self.counters.group_frames += 1;
+        } else {
+            self.counters.group_frames_dropped += 1;
         }
-        let counters = &mut self.counters;
-        *(if self.groups.push(frame) { &mut counters.group_frames } else { &mut counters.group_frames_dropped }) += 1;
         Ok(())
     }
 
-    /// Whether frames of groups wait.
+    /// Getter: whether frames of groups wait.
     #[inline]
     pub fn has_group_frames(&self) -> bool {
-        !self.groups.is_empty()
+        self.endpoints.groups.waiting > 0
     }
 
-    /// Output: the next frame of a group. It is well-formed: [`GroupHeader::parse`](am_wire::group::GroupHeader::parse) succeeds.
-    pub fn poll_group_frame(&mut self) -> Option<B> {
-        self.groups.pop()
+    /// Getter: whether frames of groups wait for this endpoint.
+    pub fn has_group_frames_of(&self, endpoint: EndpointId) -> bool {
+        self.has_group_frames()
+            && self.endpoints.groups.queues.iter().any(|queue| queue.endpoint == endpoint && !queue.frames.is_empty())
+    }
+
+    /// Output: the next frame of a group that this endpoint has joined.
+    pub fn poll_group_frame(&mut self, endpoint: EndpointId) -> Option<(GroupHeader, B)> {
+        let GroupQueues { waiting, queues } = &mut self.endpoints.groups;
+        let of_endpoint = queues.iter_mut().filter(|queue| queue.endpoint == endpoint);
+        let next = of_endpoint.filter_map(|queue| queue.frames.pop_front()).next()?;
+        *waiting -= 1;
+        Some(next)
     }
 }

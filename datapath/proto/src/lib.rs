@@ -39,7 +39,6 @@ mod flows;
 mod gaps;
 mod group;
 mod group_frames;
-mod group_queue;
 mod handler_set;
 mod idle_flows;
 mod input;

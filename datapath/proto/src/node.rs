@@ -16,7 +16,6 @@ use crate::fair_share::FairShare;
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
-use crate::group_queue::GroupQueue;
 use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer, UNKNOWN_RUN};
@@ -68,7 +67,6 @@ pub struct Core<B> {
     /// Set in the first node of a group.
     pub(crate) placement: Placement,
     pub(crate) discovery: Discovery,
-    pub(crate) groups: GroupQueue<B>,
 }
 
 /// Frames to send: see `transmit.rs`.
@@ -206,7 +204,6 @@ impl<B: Buffer> Core<B> {
                 replies_owed: 0,
             },
             discovery: Discovery::default(),
-            groups: GroupQueue::new(),
             time: Times::new(&config),
             deferred: Deferred {
                 just_sent: Vec::with_capacity(frames),
