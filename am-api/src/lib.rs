@@ -232,7 +232,7 @@ mod waker;
 pub use am_engine::{Clock, Idle, ManualClock, PinError, PollScope, pin};
 pub use am_proto::{Departure, Fate, FramingWhy, Member, MemberChange, Peer, ReturnReason, WINDOW};
 pub use am_ring::{ForeignMemory, ForeignPart, Owner, is_forked_child, own};
-pub use am_transport::{PeerAddressError, Transport, debug_as_display};
+pub use am_transport::{PeerAddressError, SharedStamps, Transport, debug_as_display};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing, HashKey, group as group_frames, stamp};
 pub use bulk::{

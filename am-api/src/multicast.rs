@@ -8,11 +8,10 @@ use std::ops::Deref;
 
 use am_proto::EndpointId;
 use am_ring::Frame;
-use am_transport::{Command, JoinedGroup, PeerAddressError};
+use am_transport::{Command, JoinedGroup, PeerAddressError, SharedStamps};
 use am_wire::frame::LinkAddresses;
 use am_wire::group::{self, GROUP_PAYLOAD_AT, GroupHeader};
-use am_wire::stamp::Stamps;
-use am_wire::{Address, Buffer};
+use am_wire::{Address, Buffer, HashKey};
 
 use crate::Endpoint;
 use crate::endpoint::{GroupMessage, Head, group_payload};
@@ -113,13 +112,31 @@ impl Multicast {
             return Err(too_large);
         }
         let ethertype = engine.core().config().ethertype;
+        let key = engine.core().group_key(self.group);
+        let mut header = *header;
+        if key != [0; 2] {
+            header.content = group::content(key, payload);
+            header.tag = header.tag_under(key);
+        }
         let link = LinkAddresses { to, from: caps.address, ethertype };
         let mut frame = engine.pool().take().ok_or(MulticastSendError::Full)?;
         let space = frame.space().ok_or(MulticastSendError::Full)?;
         group::payload(space, needs).map_err(|_| too_large)?.copy_from_slice(payload);
-        let length = group::emit(space, &link, header, needs).map_err(|_| too_large)?;
+        let length = group::emit(space, &link, &header, needs).map_err(|_| too_large)?;
         frame.set_len(length);
         if engine.send_frame(to, &frame, &mut ***transport) { Ok(()) } else { Err(MulticastSendError::Full) }
+    }
+
+    /// The key by which frames of this group are signed and checked, derived from the [segment key](crate::Builder::segment_key); zeros without one.
+    pub fn key(&self) -> HashKey {
+        self.node.borrow().engine.core().group_key(self.group)
+    }
+
+    /// Whether the network multiplies a frame to the group. Elsewhere it leaves once for each peer.
+    pub fn is_one_frame(&self) -> bool {
+        let node = self.node.borrow();
+        let caps = node.transport.caps();
+        caps.hears_all && !caps.reliable
     }
 
     /// The most bytes of a payload.
@@ -128,13 +145,13 @@ impl Multicast {
     }
 
     /// The table by which the XDP program of this node's transport stamps messages of the group and sends them on, while it is
-    /// [open](Stamps::open). This process may [stamp](am_wire::stamp::stamp) its own messages by it at the same time. Frames to be stamped
+    /// [open](am_wire::stamp::Stamps::open). This process may [stamp](am_wire::stamp::stamp) its own messages by it at the same time. Frames to be stamped
     /// arrive at the handler of [`Endpoint::join_group`] otherwise, and this process stamps by a table of its own.
     ///
     /// # Errors
     /// Why the transport does not stamp.
-    pub fn stamps(&self) -> Result<&Stamps, &str> {
-        self.joined.stamps.as_ref().map(|stamps| &***stamps).map_err(String::as_str)
+    pub fn stamps(&self) -> Result<&SharedStamps, &str> {
+        self.joined.stamps.as_ref().map_err(String::as_str)
     }
 
     /// The time by which leases are judged, in nanoseconds: that of the system's monotonic clock.

@@ -66,6 +66,7 @@ counters! {
     members_given_up: "Times that a member of a peer's group was silent, and another one was asked for the connection.",
     late: "Times that this node did not poll for half a second or longer. Its peers waited meanwhile.",
     group_frames: "Frames of groups that arrived.",
+    group_frames_forged: "Frames of groups whose tag is not that of the segment's key.",
     group_frames_dropped: "Frames of groups for which there was no room, because the endpoint that joined the group was not polled.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use am_wire::group::GroupHeader;
-use am_wire::{Buffer, Reason};
+use am_wire::group::{self, GroupHeader};
+use am_wire::{Buffer, HashKey, Reason};
 
 use crate::EndpointId;
 use crate::node::Core;
@@ -22,6 +22,7 @@ pub(crate) struct GroupQueues<B> {
 pub(crate) struct GroupQueue<B> {
     group: u64,
     pub(crate) endpoint: EndpointId,
+    key: HashKey,
     frames: VecDeque<(GroupHeader, B)>,
 }
 
@@ -45,7 +46,8 @@ impl<B: Buffer> Core<B> {
         let queues = &mut self.endpoints.groups.queues;
         let is_new = queues.iter().all(|queue| queue.group != group);
         if is_new {
-            queues.push(GroupQueue { group, endpoint, frames: VecDeque::with_capacity(MAX_QUEUED) });
+            let key = self.config.key.as_ref().map_or(HashKey::default(), |key| key.group_key(group));
+            queues.push(GroupQueue { group, endpoint, key, frames: VecDeque::with_capacity(MAX_QUEUED) });
         }
         is_new
     }
@@ -56,10 +58,14 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn on_group_frame(&mut self, frame: B) -> Result<(), Reason> {
-        let (header, _) = GroupHeader::parse(frame.bytes())?;
+        let (header, payload) = GroupHeader::parse(frame.bytes())?;
         let GroupQueues { waiting, queues } = &mut self.endpoints.groups;
         let queue = queues.iter_mut().find(|queue| queue.group == header.group).ok_or(Reason::NoGroup)?;
-        if queue.frames.len() < MAX_QUEUED {
+        if !header.is_authentic(queue.key)
+            || header.content != group::content(queue.key, payload) && queue.key != [0; 2]
+        {
+            self.counters.group_frames_forged += 1;
+        } else if queue.frames.len() < MAX_QUEUED {
             queue.frames.push_back((header, frame));
             *waiting += 1;
             self.counters.group_frames += 1;
@@ -67,6 +73,12 @@ impl<B: Buffer> Core<B> {
             self.counters.group_frames_dropped += 1;
         }
         Ok(())
+    }
+
+    /// Getter: the key of a group that an endpoint has joined. Without a segment key it is zeros.
+    pub fn group_key(&self, group: u64) -> HashKey {
+        let queue = self.endpoints.groups.queues.iter().find(|queue| queue.group == group);
+        queue.map_or(HashKey::default(), |queue| queue.key)
     }
 
     /// Getter: whether frames of groups wait.

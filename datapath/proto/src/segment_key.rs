@@ -10,7 +10,7 @@
 use core::fmt;
 
 use am_wire::control::Control;
-use am_wire::{Address, Flow, Framing, Seq};
+use am_wire::{Address, Flow, Framing, HashKey, Seq};
 
 /// The key that all nodes of a segment share.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub(crate) type AuthCode = [u8; Control::AUTH_CODE_BYTES];
 /// Tells apart what a code was made for.
 const CONTROL: u8 = 1;
 const REJECT: u8 = 2;
+const GROUP: u8 = 3;
 
 impl SegmentKey {
     /// The key with these bytes. All of them must be secret and random.
@@ -45,6 +46,12 @@ impl SegmentKey {
         let [[a, b], [c, d]] = [flow.id(), nonce].map(u16::to_be_bytes);
         let [e, f, g, h] = seq.0.to_be_bytes();
         self.code(REJECT, addresses, [&[a, b, c, d, e, f, g, h], content])
+    }
+
+    /// The key of a group, for the tags of its frames. The XDP program gets it, and not the segment's.
+    pub(crate) fn group_key(&self, group: u64) -> HashKey {
+        let code = self.code(GROUP, [Address::default(); 2], [&group.to_be_bytes(), &[]]);
+        [0, 8].map(|at| u64::from_be_bytes(*code[at..].first_chunk().expect("the code has 16 bytes")))
     }
 
     /// The first half of keyed BLAKE3.

@@ -353,6 +353,21 @@ impl Stamps {
         self.pool.fetch_add(credits as i64, AcqRel);
     }
 
+    /// Give credits to the senders that have none, as far as the pool has some. Others get them with a stamp.
+    pub fn refill(&self) {
+        for sender in self.senders.iter().filter(|sender| sender.address.load(Relaxed) != 0) {
+            let next = sender.next.load(Acquire);
+            if sender.limit.load(Acquire) == next {
+                refill(self, sender, next);
+            }
+        }
+    }
+
+    /// Credits in the pool. Below 0 for a moment while a frame is being stamped.
+    pub fn pool(&self) -> i64 {
+        self.pool.load(Acquire)
+    }
+
     /// The sender at this place, as it is now.
     pub fn sender(&self, place: usize) -> Option<SenderState> {
         let sender = self.senders.get(place)?;
@@ -365,7 +380,7 @@ impl Stamps {
     pub fn credits(&self) -> Credits {
         let granted = |state: SenderState| i64::from(state.limit.wrapping_sub(state.next) as i32);
         Credits {
-            pool: self.pool.load(Acquire),
+            pool: self.pool(),
             granted: (0..SENDERS).filter_map(|place| self.sender(place)).map(granted).sum(),
             used: self.next() as i64 - self.recycled.load(Acquire) as i64,
             capacity: self.capacity.load(Relaxed).into(),

@@ -9,6 +9,7 @@ use am_api::{Endpoint, EndpointError, Node, Request};
 use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
+use crate::frames::Frames;
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
 use crate::replica::{Delivered, Event, MessageId, Replica};
@@ -39,13 +40,28 @@ struct Inside {
     core: Core,
     /// The nodes of processes that the core may not know as members: those that were, and strangers.
     nodes: BTreeMap<MemberId, String>,
+    /// Where the network multiplies frames.
+    frames: Option<Frames>,
     malformed: u64,
+}
+
+impl Inside {
+    /// Join the frames of a group. Those of another one are left.
+    fn join_frames(endpoint: &mut Endpoint<Inside>, group: u64) -> Option<Frames> {
+        Frames::join(endpoint, group, |inside: &mut Inside, frame| {
+            if let Some(frames) = &mut inside.frames
+                && frames.on_frame(&mut inside.core, &frame).is_err()
+            {
+                inside.malformed += 1;
+            }
+        })
+    }
 }
 
 /// Why a message is not sent.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Twice the group's capacity waits already.
+    /// Twice the group's capacity waits already, or 64 MiB.
     #[error("{0} messages wait for their places in the order: poll, and try again")]
     Full(usize),
     /// This process is no member any more.
@@ -71,6 +87,10 @@ pub struct Counters {
     pub refused: am_ordered_core::Counters,
     /// Messages between members that found no room to wait, or whose connection had ended. The protocol sends them again.
     pub dropped: u64,
+    /// Stamped messages that arrived as frames of the group.
+    pub frames: u64,
+    /// Of these, own ones that were sent to the sequencer's process, because its network has stamped them.
+    pub echoed: u64,
 }
 
 /// The most processes whose nodes are remembered.
@@ -82,8 +102,7 @@ impl<R: Replica> Group<R> {
     /// # Errors
     /// The name is not possible, or the node has an endpoint of this name.
     pub fn found(node: &Node, name: &str, settings: Settings, replica: R) -> Result<Group<R>, EndpointError> {
-        let me = Member { id: new_id(), name: node.name().into() };
-        Group::open(node, name, |now| Core::found(me, settings, now), vec![], replica)
+        Group::open(node, name, |me, now| Core::found(me, settings, now), vec![], replica)
     }
 
     /// Join a group by any of its members, whose nodes' names are `contacts`. The process is a member when its replica gets the
@@ -98,15 +117,14 @@ impl<R: Replica> Group<R> {
         settings: Settings,
         replica: R,
     ) -> Result<Group<R>, EndpointError> {
-        let me = Member { id: new_id(), name: node.name().into() };
         let contacts = contacts.iter().map(|name| name.as_ref().into()).collect();
-        Group::open(node, name, |now| Core::join(me, settings, now), contacts, replica)
+        Group::open(node, name, |me, now| Core::join(me, settings, now), contacts, replica)
     }
 
     fn open(
         node: &Node,
         name: &str,
-        core: impl FnOnce(Duration) -> Core,
+        core: impl FnOnce(Member, Duration) -> Core,
         contacts: Vec<String>,
         replica: R,
     ) -> Result<Group<R>, EndpointError> {
@@ -124,10 +142,16 @@ impl<R: Replica> Group<R> {
             }
             inside.core.on_message(message.endpoint().turn_time(), from, content);
         });
-        let core = core(endpoint.time());
-        let inside = Inside { me: core.me(), core, nodes: BTreeMap::new(), malformed: 0 };
+        let id = new_id();
+        // The founder's id is the group's. A process that joins learns here whether it can.
+        let frames = Inside::join_frames(&mut endpoint, id.0);
+        let link = frames.as_ref().map_or(0, |_| node.link_address().to_u64());
+        let core = core(Member { id, name: node.name().into(), link }, endpoint.time());
+        let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, malformed: 0 };
         let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
-        Ok(Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None })
+        let mut group = Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None };
+        group.follow_frames();
+        Ok(group)
     }
 
     /// Send a message to all members, this one included. It is delivered here, too, with [`Delivered::own`], or comes back as
@@ -228,6 +252,19 @@ impl<R: Replica> Group<R> {
         self.ended
     }
 
+    /// Whether the network gives the numbers while this member is the sequencer, without waking its process.
+    ///
+    /// # Errors
+    /// Why the process does.
+    pub fn stamps_in_network(&self) -> Result<(), String> {
+        let Inside { core, frames, .. } = &self.inside;
+        let frames = frames.as_ref().ok_or("this transport does not multiply frames")?;
+        if !core.view().has_links() {
+            return Err("a member's transport does not multiply frames".into());
+        }
+        Ok(frames.table(self.endpoint.time()).map(|_| ())?)
+    }
+
     /// Own messages that were not delivered yet.
     pub fn waiting(&self) -> usize {
         self.inside.core.waiting()
@@ -236,7 +273,20 @@ impl<R: Replica> Group<R> {
     /// What has happened to messages.
     pub fn counters(&self) -> Counters {
         let refused = self.inside.core.counters();
-        Counters { malformed: self.inside.malformed, refused, dropped: self.links.dropped }
+        let (frames, echoed) = self.inside.frames.as_ref().map_or((0, 0), |frames| (frames.stamped, frames.echoed));
+        Counters { malformed: self.inside.malformed, refused, dropped: self.links.dropped, frames, echoed }
+    }
+
+    /// Receive the frames of the group, and let the network stamp them if this member becomes the sequencer.
+    fn follow_frames(&mut self) {
+        let Inside { core, frames, .. } = &mut self.inside;
+        if frames.as_ref().is_some_and(|frames| frames.group() != core.view().group) {
+            *frames = None;
+            *frames = Inside::join_frames(&mut self.endpoint, core.view().group);
+        }
+        if let Some(Ok(table)) = frames.as_ref().map(|frames| frames.table(self.endpoint.time())) {
+            core.stamp_in(table);
+        }
     }
 
     /// Let the core do what is due, carry it out, and send.
@@ -269,10 +319,18 @@ impl<R: Replica> Group<R> {
 
     fn carry_out_one(&mut self, output: Output) {
         match output {
-            Output::Send { to, message } => self.post(to, message),
+            Output::Send { to, message } => {
+                if !self.send_frame(&message) {
+                    self.post(to, message);
+                }
+            }
             Output::Multicast(message) => {
+                let is_sent = self.send_frame(&message);
                 for to in self.inside.core.audience() {
-                    self.post(to, message.clone());
+                    let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
+                    if !is_sent || !has_link {
+                        self.post(to, message.clone());
+                    }
                 }
             }
             Output::Contact(message) => {
@@ -297,7 +355,10 @@ impl<R: Replica> Group<R> {
                 let state = self.replica.save().into();
                 self.inside.core.state_taken(joiner, state);
             }
-            Output::RestoreState { state, .. } => self.replica.restore(&state),
+            Output::RestoreState { state, .. } => {
+                self.follow_frames();
+                self.replica.restore(&state);
+            }
             Output::Diverged(from) => self.replica.event(&Event::Diverged { from }),
             Output::View(view) => {
                 let nodes = &mut self.inside.nodes;
@@ -317,6 +378,12 @@ impl<R: Replica> Group<R> {
                 self.replica.event(&Event::Ended(why));
             }
         }
+    }
+
+    /// Send a message as a frame, if it is one for that.
+    fn send_frame(&self, message: &Message) -> bool {
+        let Inside { me, core, frames, .. } = &self.inside;
+        frames.as_ref().is_some_and(|frames| frames.send(core.view(), *me, message))
     }
 
     /// Queue a message for a process, if it is known where it runs.

@@ -54,6 +54,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod frames;
 mod group;
 mod links;
 mod packet;

@@ -18,11 +18,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A link is closed after this time without a message.
 const UNUSED: Duration = Duration::from_secs(60);
 
-/// A connection with each node that has members.
+/// Two connections with each node that has members: a beat or an answer does not wait behind long messages.
 #[derive(Debug)]
 pub(crate) struct Links {
     endpoint: String,
-    links: BTreeMap<String, Waiting>,
+    /// By the node, and whether it is for long messages.
+    links: BTreeMap<String, [Option<Waiting>; 2]>,
     /// Messages that found no room.
     pub(crate) dropped: u64,
 }
@@ -49,10 +50,11 @@ impl Links {
             bytes: 0,
             used_at: Instant::now(),
         };
-        let waiting = match self.links.get_mut(node) {
-            Some(waiting) => waiting,
-            None => self.links.entry(node.into()).or_insert_with(new),
+        let links = match self.links.get_mut(node) {
+            Some(links) => links,
+            None => self.links.entry(node.into()).or_default(),
         };
+        let waiting = links[usize::from(packet.is_long())].get_or_insert_with(new);
         if waiting.queue.len() >= MOST_WAITING || waiting.bytes >= MOST_BYTES {
             self.dropped += 1;
             return;
@@ -64,7 +66,8 @@ impl Links {
     /// Send what credit allows. Returns how many messages left.
     pub(crate) fn flush<S>(&mut self, endpoint: &Endpoint<S>) -> usize {
         let mut sent = 0;
-        for waiting in self.links.values_mut().filter(|waiting| !waiting.queue.is_empty()) {
+        let all = self.links.values_mut().flatten().flatten();
+        for waiting in all.filter(|waiting| !waiting.queue.is_empty()) {
             sent += waiting.flush(endpoint, &mut self.dropped);
         }
         sent
@@ -73,18 +76,18 @@ impl Links {
     /// Close what was not used for long.
     pub(crate) fn close_unused<S>(&mut self, endpoint: &Endpoint<S>) {
         let now = Instant::now();
-        self.links.retain(|_, waiting| {
-            let is_used = !waiting.queue.is_empty() || waiting.used_at + UNUSED > now;
-            if let Some(to) = waiting.link.connection().filter(|_| !is_used) {
-                endpoint.close(to);
+        let is_used = |waiting: &Waiting| !waiting.queue.is_empty() || waiting.used_at + UNUSED > now;
+        for link in self.links.values_mut().flatten() {
+            if let Some(unused) = link.take_if(|waiting| !is_used(waiting)) {
+                unused.link.connection().into_iter().for_each(|to| endpoint.close(to));
             }
-            is_used
-        });
+        }
+        self.links.retain(|_, links| links.iter().any(Option::is_some));
     }
 
     /// The connections on which messages were sent.
     pub(crate) fn connections(&self) -> Vec<Connection> {
-        self.links.values().filter_map(|waiting| waiting.link.connection()).collect()
+        self.links.values().flatten().flatten().filter_map(|waiting| waiting.link.connection()).collect()
     }
 }
 

@@ -21,6 +21,9 @@ const SUBMIT: u8 = 1;
 const STAMPED: u8 = 2;
 const DATA: u8 = 3;
 
+/// Longer payloads have a connection of their own.
+const LONG: usize = 4096;
+
 /// Bits of a message's form.
 const SAFE: u8 = 1;
 const APART: u8 = 2;
@@ -34,6 +37,11 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// Whether others shall not wait behind it.
+    pub(crate) fn is_long(&self) -> bool {
+        self.payload.len() > LONG
+    }
+
     pub(crate) fn words(&self) -> &[u64] {
         &self.words[..self.count]
     }
@@ -42,13 +50,13 @@ impl Packet {
     pub(crate) fn new(from: MemberId, to: MemberId, message: Message) -> Packet {
         match message {
             Message::Submit { epoch, seq, level, content } => {
-                let (form, payload) = form(level, content);
+                let (form, payload) = form(level, &content);
                 let words = [from.0, head(SUBMIT, form, 0, epoch), seq.into(), 0];
                 Packet { words, count: 3, payload }
             }
             Message::Stamped(Stamped { epoch, number, sender, seq, limit, level, content }) => {
                 let last = u64::from(seq) << 32 | u64::from(limit);
-                let (form, payload) = form(level, content);
+                let (form, payload) = form(level, &content);
                 Packet { words: [from.0, head(STAMPED, form, sender, epoch), number, last], count: 4, payload }
             }
             Message::Data { id, payload } => Packet { words: [from.0, DATA.into(), id, 0], count: 3, payload },
@@ -68,11 +76,13 @@ impl Packet {
             (CONTROL, []) if second == ANY.0 => postcard::from_bytes(payload).ok().filter(is_join)?,
             (DATA, []) => Message::Data { id: second, payload: Bytes::copy_from_slice(payload) },
             (SUBMIT, []) => {
-                let (seq, (level, content)) = (second.try_into().ok()?, content(form, payload)?);
+                let (seq, (level, content)) =
+                    (second.try_into().ok()?, content(form, Bytes::copy_from_slice(payload))?);
                 Message::Submit { epoch, seq, level, content }
             }
             (STAMPED, [last]) => {
-                let (seq, limit, (level, content)) = ((last >> 32) as u32, *last as u32, content(form, payload)?);
+                let (seq, limit, (level, content)) =
+                    ((last >> 32) as u32, *last as u32, content(form, Bytes::copy_from_slice(payload))?);
                 Message::Stamped(Stamped { epoch, number: second, sender, seq, limit, level, content })
             }
             _ => return None,
@@ -86,19 +96,25 @@ fn head(kind: u8, form: u8, slot: u16, epoch: Epoch) -> u64 {
     u64::from(kind) | u64::from(form) << 8 | u64::from(slot) << 16 | u64::from(epoch.0) << 32
 }
 
-fn form(level: Level, content: Content) -> (u8, Bytes) {
+/// A message's form, and its payload.
+pub(crate) fn form(level: Level, content: &Content) -> (u8, Bytes) {
     let safe = if level == Level::Safe { SAFE } else { 0 };
     match content {
-        Content::Here(payload) => (safe, payload),
-        Content::Apart(id) => (safe | APART, Bytes::copy_from_slice(&id.to_be_bytes())),
+        Content::Here(payload) => (safe, payload.clone()),
+        Content::Apart { id, length } => (safe | APART, [id.to_be_bytes(), length.to_be_bytes()].concat().into()),
     }
 }
 
-fn content(form: u8, payload: &[u8]) -> Option<(Level, Content)> {
+/// The same again.
+pub(crate) fn content(form: u8, payload: Bytes) -> Option<(Level, Content)> {
     let level = if form & SAFE == 0 { Level::Agreed } else { Level::Safe };
     match form & !SAFE {
-        0 => Some((level, Content::Here(Bytes::copy_from_slice(payload)))),
-        APART => Some((level, Content::Apart(u64::from_be_bytes(payload.try_into().ok()?)))),
+        0 => Some((level, Content::Here(payload))),
+        APART => {
+            let (id, length) = payload.split_first_chunk()?;
+            let (id, length) = (u64::from_be_bytes(*id), u64::from_be_bytes(length.try_into().ok()?));
+            Some((level, Content::Apart { id, length }))
+        }
         _ => None,
     }
 }
@@ -133,7 +149,7 @@ mod tests {
         let (number, sender, limit, level) = (u64::MAX, u16::MAX, 5, Level::Agreed);
         let stamped = Stamped { epoch: Epoch(1), number, sender, seq: 4, limit, level, content: here };
         comes_back(Message::Stamped(stamped.clone()));
-        comes_back(Message::Stamped(Stamped { content: Content::Apart(7), ..stamped }));
+        comes_back(Message::Stamped(Stamped { content: Content::Apart { id: 7, length: u64::MAX }, ..stamped }));
     }
 
     #[test]
@@ -149,7 +165,7 @@ mod tests {
             epoch: Epoch(1),
             seq: 1,
             level: Level::Safe,
-            content: Content::Apart(1),
+            content: Content::Apart { id: 1, length: 1 },
         });
         assert_eq!(Packet::parse(ME, &[1, 0, ME.0], &stamped.expect("it can be written")), None);
     }

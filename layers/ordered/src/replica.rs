@@ -85,6 +85,7 @@ impl fmt::Display for Event {
                 Ended::Silent => f.write_str("put out: silent for longer than the group's patience"),
                 Ended::TooSlow => f.write_str("put out: too slow for the group"),
                 Ended::NotInView => f.write_str("put out while it could not be reached"),
+                Ended::Full => f.write_str("the group has as many members as it can"),
             },
         }
     }

@@ -42,7 +42,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("layers/base", &["active-messages", "am-spmd"]),
     ("layers/rpc/macros", &[]),
     // No I/O, no clock, no threads.
-    ("layers/ordered/core", &[]),
+    ("layers/ordered/core", &["am-wire"]),
     ("layers/ordered/model", &["am-ordered-core"]),
     ("layers/", &["active-messages", "am-spmd", "am-base", "am-ordered-core", "am-input"]),
     // It starts am-run as a program.

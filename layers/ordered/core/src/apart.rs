@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::log::Entry;
-use crate::view::MemberId;
+use crate::view::{MemberId, Number};
 
 /// The most bytes of contents whose order is not known. What is dropped beyond them is asked for again, like a gap.
 const MOST_BYTES: usize = 256 << 20;
@@ -17,15 +17,23 @@ const MOST: usize = 8192;
 pub(crate) struct Apart {
     contents: BTreeMap<(MemberId, u64), Bytes>,
     bytes: usize,
-    entries: BTreeMap<(MemberId, u64), Entry>,
+    /// With the length of the content.
+    entries: BTreeMap<(MemberId, u64), (Entry, u64)>,
 }
 
 impl Apart {
     /// A message with this place has no content yet.
-    pub(crate) fn wait(&mut self, id: u64, entry: Entry) {
+    pub(crate) fn wait(&mut self, id: u64, length: u64, entry: Entry) {
         if self.entries.len() < MOST {
-            self.entries.insert((entry.sender, id), entry);
+            self.entries.insert((entry.sender, id), (entry, length));
         }
+    }
+
+    /// If the message at this number waits for its content: the bytes of all contents that are waited for.
+    pub(crate) fn awaited(&self, number: Number) -> Option<u64> {
+        let mut entries = self.entries.values();
+        let all = || self.entries.values().fold(0, |sum: u64, (_, length)| sum.saturating_add(*length));
+        entries.any(|(entry, _)| entry.number == number).then(all)
     }
 
     /// The content of a message whose place is known by now.
@@ -37,7 +45,7 @@ impl Apart {
 
     /// A content has arrived. Returns the message, if its place is known.
     pub(crate) fn arrived(&mut self, sender: MemberId, id: u64, payload: Bytes) -> Option<Entry> {
-        if let Some(entry) = self.entries.remove(&(sender, id)) {
+        if let Some((entry, _)) = self.entries.remove(&(sender, id)) {
             return Some(Entry { payload, ..entry });
         }
         let fits = self.contents.len() < MOST && self.bytes + payload.len() <= MOST_BYTES;
@@ -71,7 +79,8 @@ mod tests {
     #[test]
     fn content_and_place_come_together_in_either_order() {
         let (mut apart, payload) = (Apart::default(), Bytes::from_static(b"long"));
-        apart.wait(5, entry());
+        apart.wait(5, 4, entry());
+        assert_eq!((apart.awaited(7), apart.awaited(8)), (Some(4), None));
         assert_eq!(apart.arrived(SENDER, 5, payload.clone()), Some(Entry { payload: payload.clone(), ..entry() }));
         assert_eq!(apart.arrived(SENDER, 6, payload.clone()), None);
         assert_eq!((apart.take(SENDER, 6), apart.take(SENDER, 6)), (Some(payload), None));

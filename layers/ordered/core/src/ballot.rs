@@ -180,7 +180,13 @@ impl Ballot {
         let mut members = old.members.clone();
         members.retain(|member| !changes.remove.contains(&member.id));
         members.extend(changes.add.iter().filter(|member| !old.has(member.id)).cloned());
-        let view = View { epoch: self.promised, members, sequencer: self.me, tie_break: old.tie_break.clone() };
+        let view = View {
+            group: old.group,
+            epoch: self.promised,
+            members,
+            sequencer: self.me,
+            tie_break: old.tie_break.clone(),
+        };
         let base = held_together(promises.values().filter(|promise| promise.chain.last() == Some(old)));
         let mut history = latest.history.clone();
         history.push((self.promised, base));
@@ -290,12 +296,12 @@ mod tests {
     use super::*;
 
     fn member(id: u64) -> Member {
-        Member { id: MemberId(id), name: format!("m{id}") }
+        Member { id: MemberId(id), name: format!("m{id}"), link: 0 }
     }
 
     fn view(epoch: u32, ids: &[u64]) -> View {
         let members = ids.iter().map(|id| member(*id)).collect();
-        View { epoch: Epoch(epoch), members, sequencer: MemberId(ids[0]), tie_break: None }
+        View { group: 1, epoch: Epoch(epoch), members, sequencer: MemberId(ids[0]), tie_break: None }
     }
 
     fn promise(chain: &[View], held: Number, ranges: &[(Number, Number)]) -> Promise {

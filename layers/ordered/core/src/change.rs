@@ -46,6 +46,7 @@ impl Core {
 
     /// Ask all to follow this member into a new view.
     pub(crate) fn propose(&mut self, changes: Changes) {
+        self.seal();
         self.converge();
         self.put_out = changes.remove.iter().map(|id| (*id, self.reason(*id))).collect();
         let own = self.own_promise();
@@ -101,6 +102,7 @@ impl Core {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
+            self.seal();
             self.converge();
             let promise = self.own_promise();
             self.post(from, Message::Promise { epoch, promise });
@@ -126,7 +128,7 @@ impl Core {
                     self.log.truncate(cut);
                 }
                 self.heard_at = self.now;
-                self.repair = Repair { known_end: new_view.base(), at: Some(self.now), attempt: 0 };
+                self.repair = Repair { known_end: new_view.base(), at: Some(self.now), ..Repair::default() };
                 if from != self.me.id {
                     self.candidacy = None;
                 }
@@ -259,7 +261,9 @@ impl Core {
         if self.is_me(view.sequencer) {
             // From then on the members that have installed the view follow no other candidate.
             let since = self.candidacy.as_ref().and_then(|candidacy| candidacy.fixed_at).unwrap_or_default();
-            let lead = Lead::new(&view, base, self.delivered, &self.settings, self.now, since);
+            // The last one closes its table first.
+            self.lead = None;
+            let lead = Lead::new(&view, base, self.delivered, &self.settings, &self.table, (self.now, since));
             self.mine.set_limit(lead.own_limit());
             self.lead = Some(lead);
             self.candidacy = None;

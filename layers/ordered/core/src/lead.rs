@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use am_wire::stamp::SENDERS;
 use bytes::Bytes;
 
 use crate::ballot::Changes;
@@ -120,7 +121,9 @@ impl Core {
             let beat = lead.beat(now, safe);
             lead.on_answer(lead.own, beat.beat, silence, now);
             self.mine.set_limit(lead.own_limit());
+            self.repair.known_end = self.repair.known_end.max(beat.next);
             self.multicast(Message::Beat(beat));
+            self.look_for_gap();
         }
         self.put_out();
         self.send_states();
@@ -161,7 +164,7 @@ impl Core {
     /// A message has a number, and no member has it: the epoch has to end in front of it.
     fn is_stuck(&self) -> bool {
         let since = self.lead.as_ref().and_then(|lead| lead.stuck_since);
-        since.is_some_and(|(_, at)| at + STUCK <= self.now)
+        since.is_some_and(|(number, at)| at + STUCK + self.patience_for(number) <= self.now)
     }
 
     /// The processes that join and the members that leave, if it is time.
@@ -221,6 +224,11 @@ impl Core {
             return;
         }
         match &mut self.lead {
+            Some(lead)
+                if view.members.len() + lead.learners.len() >= SENDERS && !lead.learners.contains_key(&member.id) =>
+            {
+                self.send_away(member.id, Ended::Full);
+            }
             Some(lead) => {
                 let id = member.id;
                 let learner = Learner {

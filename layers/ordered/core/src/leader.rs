@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::message::Beat;
 use crate::mutants::{self, Mutant};
-use crate::sequencer::{Refusal, Sequencer, Stamp};
+use crate::sequencer::{Sequencer, StampTable};
 use crate::settings::Settings;
 use crate::view::{Member, MemberId, Number, Time, View};
 
@@ -58,11 +58,11 @@ impl Lead {
         base: Number,
         recycled: Number,
         settings: &Settings,
-        now: Time,
-        since: Time,
+        table: &StampTable,
+        (now, since): (Time, Time),
     ) -> Lead {
-        let sequencer = Sequencer::new(view.epoch, base, recycled, view.members.len(), settings.capacity);
-        Lead {
+        let sequencer = Sequencer::new(view, base, recycled, settings.capacity, table);
+        let lead = Lead {
             sequencer,
             view: view.clone(),
             own: view.sequencer,
@@ -78,7 +78,15 @@ impl Lead {
             freed: 0,
             waits_since: None,
             stuck_since: None,
-        }
+        };
+        lead.renew();
+        lead
+    }
+
+    /// The sequencer gives numbers for as long as the lease lasts.
+    fn renew(&self) {
+        let is_for_ever = mutants::is_active(Mutant::LeaseForEver);
+        self.sequencer.renew(if is_for_ever { Time::MAX } else { self.lease_until });
     }
 
     pub(crate) fn learners(&self) -> impl Iterator<Item = MemberId> + '_ {
@@ -118,13 +126,6 @@ impl Lead {
         now < self.lease_until || mutants::is_active(Mutant::LeaseForEver)
     }
 
-    pub(crate) fn stamp(&mut self, now: Time, slot: usize, seq: u32) -> Result<Stamp, Refusal> {
-        if !self.has_lease(now) {
-            return Err(Refusal::Lease);
-        }
-        self.sequencer.stamp(slot, seq)
-    }
-
     /// Whether the credits add up.
     pub(crate) fn is_whole(&self) -> bool {
         self.sequencer.is_whole()
@@ -150,6 +151,7 @@ impl Lead {
         let since = |since: Time| self.view.is_majority(|id| self.answered.get(&id).is_some_and(|at| *at >= since));
         if let Some(since) = times.into_iter().rev().find(|time| since(*time)) {
             self.lease_until = self.lease_until.max(since + silence);
+            self.renew();
         }
     }
 }

@@ -19,7 +19,7 @@
 //! use std::time::Duration;
 //! use am_ordered_core::{Core, Level, Member, MemberId, Output, Settings};
 //!
-//! let (me, now) = (Member { id: MemberId(1), name: "alpha".into() }, Duration::ZERO);
+//! let (me, now) = (Member { id: MemberId(1), name: "alpha".into(), link: 0 }, Duration::ZERO);
 //! let mut alone = Core::found(me, Settings::default(), now);
 //! let id = alone.send(now, Level::Safe, "hello".into()).expect("there is room");
 //! let delivered = std::iter::from_fn(|| alone.poll()).find_map(|output| match output {
@@ -53,6 +53,7 @@ pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
 pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
 use outgoing::Outgoing;
+pub use sequencer::StampTable;
 pub use settings::Settings;
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
@@ -65,7 +66,7 @@ const SHORTEST: Time = Time::from_micros(100);
 /// Why a message is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSent {
-    /// Twice the group's capacity waits already: this number of messages.
+    /// Twice the group's capacity waits already, or as many bytes as may wait: this number of messages.
     Full(usize),
     /// This process is no member any more.
     Ended,
@@ -89,9 +90,10 @@ impl Core {
     /// The first member of a group.
     pub fn found(me: Member, settings: Settings, now: Time) -> Core {
         let tie_break = settings.tie_break.clone();
-        let view = View { epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
+        let group = me.id.0.max(1);
+        let view = View { group, epoch: Epoch(1), members: vec![me.clone()], sequencer: me.id, tie_break };
         let mut core = Core::new(me, view.clone(), settings, now);
-        let lead = leader::Lead::new(&view, 0, 0, &core.settings, now, now);
+        let lead = leader::Lead::new(&view, 0, 0, &core.settings, &core.table, (now, now));
         core.mine.begin(view.epoch, 0);
         core.mine.set_limit(lead.own_limit());
         core.lead = Some(lead);
@@ -102,7 +104,7 @@ impl Core {
 
     /// A process that wants to join a group. It sends its request by [`Output::Contact`].
     pub fn join(me: Member, settings: Settings, now: Time) -> Core {
-        let view = View { epoch: Epoch(0), members: vec![], sequencer: me.id, tie_break: None };
+        let view = View { group: 1, epoch: Epoch(0), members: vec![], sequencer: me.id, tie_break: None };
         Core::new(me, view, settings, now)
     }
 
@@ -137,8 +139,14 @@ impl Core {
             was_primary: true,
             primary_at: now,
             lead: None,
+            table: StampTable::private(),
             me,
         }
+    }
+
+    /// If this member becomes the sequencer of members that all have links, it gives numbers in this table.
+    pub fn stamp_in(&mut self, table: StampTable) {
+        self.table = table;
     }
 
     /// Send a message to all members, this one included. Returns the id by which [`Delivery::own`] or [`Output::Returned`] names it.
@@ -150,7 +158,9 @@ impl Core {
         let waiting = self.mine.len();
         match self.role {
             Role::Ended => return Err(NotSent::Ended),
-            _ if waiting >= 2 * self.settings.capacity => return Err(NotSent::Full(waiting)),
+            _ if waiting >= 2 * self.settings.capacity || !self.mine.has_room(payload.len()) => {
+                return Err(NotSent::Full(waiting));
+            }
             _ => (),
         }
         let id = self.next_id;
@@ -251,6 +261,15 @@ impl Core {
                 Message::PutOut { .. } => !self.is_primary(),
                 _ => false,
             }
+    }
+
+    /// A message has arrived that a network has stamped, in the sequencer's name. It does not show that the sequencer's process lives.
+    pub fn on_stamped_frame(&mut self, now: Time, stamped: Stamped) {
+        self.advance(now);
+        if self.role == Role::Member {
+            self.on_stamped(stamped);
+            self.submit();
+        }
     }
 
     fn heard_sequencer(&mut self, from: MemberId, epoch: Epoch) {

@@ -22,8 +22,13 @@ pub enum Level {
 pub enum Content {
     /// The message itself.
     Here(Bytes),
-    /// Only its order: the message goes from its sender to all members, as [`Message::Data`](crate::Message::Data) with this id.
-    Apart(u64),
+    /// Only its order: the message goes from its sender to all members, as [`Message::Data`](crate::Message::Data).
+    Apart {
+        /// The sender's id for it.
+        id: u64,
+        /// The bytes of its content.
+        length: u64,
+    },
 }
 
 /// A message with its place in the order.

@@ -10,6 +10,7 @@ use crate::leader::Lead;
 use crate::log::{Level, Log};
 use crate::message::{Ack, Ended, Message};
 use crate::outgoing::Outgoing;
+use crate::sequencer::StampTable;
 use crate::settings::Settings;
 use crate::view::{Epoch, Member, MemberId, Number, Time, View};
 
@@ -114,6 +115,8 @@ pub(crate) struct Repair {
     pub(crate) known_end: Number,
     /// When to ask next.
     pub(crate) at: Option<Time>,
+    /// The first missing number, for which this time is.
+    pub(crate) from: Number,
     pub(crate) attempt: usize,
 }
 
@@ -198,6 +201,8 @@ pub struct Core {
     pub(crate) was_primary: bool,
     pub(crate) primary_at: Time,
     pub(crate) lead: Option<Lead>,
+    /// Where this member gives numbers, if it becomes the sequencer.
+    pub(crate) table: StampTable,
 }
 
 impl Core {
@@ -235,6 +240,11 @@ impl Core {
     pub(crate) fn send_away(&mut self, id: MemberId, why: Ended) {
         let epoch = self.ballot.epoch();
         self.post(id, Message::PutOut { epoch, why });
+    }
+
+    /// The installed view ends: what is stamped from now on may not be part of the order.
+    pub(crate) fn seal(&self) {
+        self.lead.iter().for_each(|lead| lead.sequencer.close());
     }
 
     /// This process is not a member any more.

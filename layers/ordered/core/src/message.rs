@@ -229,4 +229,6 @@ pub enum Ended {
     TooSlow,
     /// It is not in the view. The reason is not known any more.
     NotInView,
+    /// The group has as many members as it can.
+    Full,
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use am_wire::stamp::Stamp;
 use bytes::Bytes;
 
 use crate::log::{Content, Entry, Level};
@@ -9,12 +10,14 @@ use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::outgoing::Submission;
-use crate::sequencer::Stamp;
 use crate::view::{Epoch, MemberId, Number, Time};
 
 /// The most messages in an answer to a request for repair, and the most bytes.
 const REPAIRED: u64 = 64;
 const REPAIRED_BYTES: usize = 64 << 10;
+
+/// Bytes in a microsecond: contents that arrive more slowly are asked for although they may be on their way.
+const SLOWEST: u64 = 10;
 
 /// A member that is not among the first to acknowledge a safe message does so after this time.
 const LAZY: Time = Time::from_millis(3);
@@ -44,7 +47,11 @@ impl Core {
     fn submit_one(&mut self, submission: Submission) {
         let Submission { id, seq, level, payload } = submission;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
-        let content = if payload.len() > self.settings.apart { Content::Apart(id) } else { Content::Here(payload) };
+        let content = if payload.len() > self.settings.apart {
+            Content::Apart { id, length: payload.len() as u64 }
+        } else {
+            Content::Here(payload)
+        };
         if self.is_me(sequencer) {
             self.on_submit(sequencer, epoch, seq, level, content);
         } else {
@@ -55,15 +62,16 @@ impl Core {
     /// At the sequencer: give a message its number, and send it to all.
     pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, content: Content) {
         let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
-        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &mut self.lead, is_open) else {
+        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &self.lead, is_open) else {
             self.counters.stale += 1;
             return;
         };
-        let Ok(Stamp { number, limit }) = lead.stamp(self.now, slot, seq) else {
+        let sender = slot as u16;
+        let Ok(Stamp { number, limit, .. }) = lead.sequencer.stamp(self.now, sender, seq) else {
             self.counters.not_stamped += 1;
             return;
         };
-        let stamped = Stamped { epoch, number, sender: slot as u16, seq, limit, level, content };
+        let stamped = Stamped { epoch, number, sender, seq, limit, level, content };
         self.multicast(Message::Stamped(stamped.clone()));
         self.on_stamped(stamped);
     }
@@ -84,11 +92,11 @@ impl Core {
         let entry = |payload| Entry { epoch, number, sender, seq, level, payload };
         match content {
             Content::Here(payload) => self.hold(entry(payload)),
-            Content::Apart(id) => {
+            Content::Apart { id, length } => {
                 let own = self.mine.payload(id).filter(|_| self.is_me(sender)).cloned();
                 match own.or_else(|| self.apart.take(sender, id)) {
                     Some(payload) => self.hold(entry(payload)),
-                    None if number >= self.log.held() => self.wait_for_data(id, entry(Bytes::new())),
+                    None if number >= self.log.held() => self.wait_for_data(id, length, entry(Bytes::new())),
                     None => (),
                 }
             }
@@ -96,10 +104,18 @@ impl Core {
     }
 
     /// The content of a message is still on its way. It is a gap like any other, and asked for later.
-    fn wait_for_data(&mut self, id: u64, entry: Entry) {
+    fn wait_for_data(&mut self, id: u64, length: u64, entry: Entry) {
         self.repair.known_end = self.repair.known_end.max(entry.number.saturating_add(1));
-        self.repair.at = self.repair.at.max(Some(self.now + self.settings.resend));
-        self.apart.wait(id, entry);
+        self.apart.wait(id, length, entry);
+        self.look_for_gap();
+    }
+
+    /// A missing message is asked for after this time. The content of a long one is probably on its way.
+    pub(crate) fn patience_for(&self, number: Number) -> Time {
+        match self.apart.awaited(number) {
+            Some(bytes) => self.settings.resend + Time::from_micros(bytes / SLOWEST),
+            None => self.settings.gap,
+        }
     }
 
     /// The content of a long message has arrived, before its place is known or afterwards.
@@ -192,11 +208,13 @@ impl Core {
     /// Begin or end the wait for missing messages.
     pub(crate) fn look_for_gap(&mut self) {
         let end = self.log_end();
+        let from = self.repair.from;
         self.repair.at = match (self.log.gap(end), self.repair.at) {
             (None, _) => None,
-            (Some(_), None) => Some(self.now + self.settings.gap),
-            (Some(_), at) => at,
+            (Some((first, _)), Some(at)) if first == from => Some(at),
+            (Some((first, _)), _) => Some(self.now + self.patience_for(first)),
         };
+        self.repair.from = self.log.held();
     }
 
     /// Beyond the last number that is known to be part of the log.
@@ -222,8 +240,7 @@ impl Core {
         let count = others.len();
         others.rotate_left(rank.min(count));
         others.sort_by_key(|id| !holds(id));
-        let again = self.settings.resend.min(self.settings.gap * 5);
-        self.repair.at = Some(self.now + again);
+        self.repair.at = Some(self.now + self.settings.resend.min(self.settings.gap * 5).max(self.patience_for(from)));
         if !others.is_empty() {
             let (attempt, count) = (self.repair.attempt, others.len());
             self.repair.attempt = attempt.wrapping_add(1);

@@ -10,10 +10,20 @@ use crate::view::{Epoch, Time};
 /// The most messages that are sent again at once.
 const SENT_AGAIN: usize = 16;
 
+/// The most bytes that are submitted and not delivered here, unless one message alone has more.
+const SUBMITTED_BYTES: usize = 8 << 20;
+
+/// The most bytes that wait, unless one message alone has more.
+const WAITING_BYTES: usize = 64 << 20;
+
 /// A member's own messages, in the order in which they were sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: VecDeque<Mine>,
+    /// Of all that wait.
+    bytes: usize,
+    /// Of those that were submitted in this epoch.
+    submitted_bytes: usize,
     epoch: Epoch,
     /// The first of the queue has this seq. Those in front of it are delivered.
     first_seq: u32,
@@ -53,6 +63,8 @@ impl Outgoing {
     pub(crate) fn new() -> Outgoing {
         Outgoing {
             queue: VecDeque::new(),
+            bytes: 0,
+            submitted_bytes: 0,
             epoch: Epoch(0),
             first_seq: 0,
             numbered_before: 0,
@@ -67,7 +79,13 @@ impl Outgoing {
         self.queue.len()
     }
 
+    /// Whether a message of this length may wait beside the others.
+    pub(crate) fn has_room(&self, length: usize) -> bool {
+        self.queue.is_empty() || self.bytes + length <= WAITING_BYTES
+    }
+
     pub(crate) fn push(&mut self, id: u64, level: Level, payload: Bytes) {
+        self.bytes += payload.len();
         self.queue.push_back(Mine { id, level, payload, was_submitted: false });
     }
 
@@ -75,7 +93,8 @@ impl Outgoing {
     /// again.
     pub(crate) fn begin(&mut self, epoch: Epoch, numbered_before: usize) {
         (self.epoch, self.numbered_before) = (epoch, numbered_before.min(self.queue.len()));
-        (self.first_seq, self.submitted, self.numbered, self.limit) = (0, 0, 0, 0);
+        (self.first_seq, self.submitted, self.submitted_bytes) = (0, 0, 0);
+        (self.numbered, self.limit) = (0, 0);
     }
 
     /// The sequencer lets messages with lower numbers be stamped.
@@ -96,7 +115,10 @@ impl Outgoing {
     pub(crate) fn next(&mut self, now: Time, patience: Time) -> Option<Submission> {
         let seq = self.first_seq + self.submitted as u32;
         let index = self.numbered_before + self.submitted;
-        let mine = self.queue.get_mut(index).filter(|_| seq < self.limit)?;
+        let bytes = self.submitted_bytes;
+        let fits = |mine: &&mut Mine| bytes == 0 || bytes + mine.payload.len() <= SUBMITTED_BYTES;
+        let mine = self.queue.get_mut(index).filter(|_| seq < self.limit).filter(fits)?;
+        self.submitted_bytes += mine.payload.len();
         mine.was_submitted = true;
         if self.submitted == self.numbered {
             self.again_at = now + patience;
@@ -127,11 +149,13 @@ impl Outgoing {
     /// The first one is delivered. Returns its id.
     pub(crate) fn delivered(&mut self) -> Option<u64> {
         let mine = self.queue.pop_front()?;
+        self.bytes -= mine.payload.len();
         if self.numbered_before > 0 {
             self.numbered_before -= 1;
         } else {
             self.first_seq += 1;
             self.submitted = self.submitted.saturating_sub(1);
+            self.submitted_bytes = self.submitted_bytes.saturating_sub(mine.payload.len());
             self.numbered = self.numbered.saturating_sub(1);
         }
         Some(mine.id)
@@ -141,6 +165,7 @@ impl Outgoing {
     pub(crate) fn take_submitted(&mut self) -> Vec<(u64, bool)> {
         let count = self.queue.iter().take_while(|mine| mine.was_submitted).count();
         let taken = self.queue.drain(..count).map(|mine| (mine.id, true)).collect();
+        self.bytes = self.queue.iter().map(|mine| mine.payload.len()).sum();
         self.begin(self.epoch, 0);
         taken
     }
@@ -179,6 +204,19 @@ mod tests {
         assert_eq!(seqs(&mut outgoing), [0, 1]);
         outgoing.set_limit(9);
         assert_eq!(seqs(&mut outgoing), [2, 3, 4]);
+    }
+
+    #[test]
+    fn few_long_messages_are_submitted_at_once() {
+        let (mut outgoing, long) = (Outgoing::new(), Bytes::from(vec![0; SUBMITTED_BYTES / 2]));
+        (0..3).for_each(|id| outgoing.push(id, Level::Agreed, long.clone()));
+        outgoing.begin(Epoch(1), 0);
+        outgoing.set_limit(9);
+        assert_eq!(seqs(&mut outgoing), [0, 1]);
+        assert_eq!((outgoing.delivered(), seqs(&mut outgoing)), (Some(0), vec![2]));
+        assert!(outgoing.has_room(WAITING_BYTES - 2 * long.len()) && !outgoing.has_room(WAITING_BYTES));
+        outgoing.take_all();
+        assert!(outgoing.has_room(usize::MAX), "alone it always has");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Gives numbers, and the credits that bound them.
+//! Gives numbers, and the credits that bound them: a table of [`stamp`](am_wire::stamp), by which a network may stamp too.
 //!
 //! A credit stands for room for one message at every member. A sender needs one for each message. A credit is in one of three
 //! places, and their sum is the group's capacity:
@@ -7,147 +7,173 @@
 //!   pool ──granted with a number──▶ a sender's ──a message is stamped──▶ in flight ──every member has handled it──▶ pool
 //! ```
 
-use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use am_wire::group::GroupHeader;
+use am_wire::stamp::{OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps, stamp};
+use am_wire::{Address, HashKey};
 
 use crate::mutants::{self, Mutant};
-use crate::view::{Epoch, Number};
+use crate::view::{Epoch, Number, Time, View};
 
-/// How many numbers of a sender are remembered, for messages that come again.
-const REMEMBERED: usize = 128;
+/// A table of stamps that the network reads, too.
+#[derive(Clone)]
+pub struct StampTable {
+    /// The table.
+    pub stamps: Arc<dyn Deref<Target = Stamps> + Send + Sync>,
+    /// The key of its tags, or zeros.
+    pub key: HashKey,
+    /// The table's time, in nanoseconds, when the member's is 0.
+    pub clock: u64,
+}
 
-/// Gives the numbers of one epoch.
-#[derive(Clone, Debug)]
+impl StampTable {
+    /// A table that no network reads.
+    pub(crate) fn private() -> StampTable {
+        StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0 }
+    }
+
+    fn time(&self, time: Time) -> u64 {
+        self.clock.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Debug for StampTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StampTable").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+/// A network that stamps a frame at this moment keeps its table from being opened anew. It takes microseconds.
+const OPEN_ATTEMPTS: usize = 10_000;
+
+/// A sender has so many credits at most when an epoch begins.
+const MOST_AT_ONCE: u64 = REMEMBERED as u64 / 2;
+
+/// Gives the numbers of one epoch, until it is dropped.
+#[derive(Debug)]
 pub(crate) struct Sequencer {
     pub(crate) epoch: Epoch,
-    next: Number,
+    group: u64,
+    senders: usize,
     recycled: Number,
     capacity: u64,
-    pool: u64,
-    senders: Vec<Sender>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Sender {
-    next_seq: u32,
-    limit: u32,
-    /// The numbers of its last messages.
-    numbers: VecDeque<Number>,
-}
-
-/// A message's place in the order, and its sender's credit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(crate) number: Number,
-    pub(crate) limit: u32,
-}
-
-/// Why a message gets no number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// No such slot.
-    Sender,
-    /// An earlier message of the sender has none yet.
-    Gap,
-    /// The sender has used its credit.
-    Credit,
-    /// The message was stamped so long ago that its number is forgotten.
-    Forgotten,
-    /// The sequencer has no lease.
-    Lease,
+    table: StampTable,
 }
 
 impl Sequencer {
-    /// Begin an epoch at a number. Messages before it that are not recycled use credits.
-    pub(crate) fn new(epoch: Epoch, next: Number, recycled: Number, senders: usize, capacity: usize) -> Sequencer {
-        let recycled = recycled.clamp(next.saturating_sub(capacity as u64), next);
-        let pool = capacity as u64 - (next - recycled);
-        let senders = vec![Sender::default(); senders];
-        let mut sequencer = Sequencer { epoch, next, recycled, capacity: capacity as u64, pool, senders };
-        (0..sequencer.senders.len()).for_each(|slot| sequencer.grant(slot));
-        sequencer
+    /// Begin an epoch at a number, without a lease. Messages before it that are not recycled use credits.
+    pub(crate) fn new(view: &View, next: Number, recycled: Number, capacity: usize, table: &StampTable) -> Sequencer {
+        let capacity = capacity as u64;
+        let recycled = recycled.clamp(next.saturating_sub(capacity), next);
+        let share = (capacity / (2 * view.members.len().max(1) as u64)).clamp(1, MOST_AT_ONCE);
+        let (mut pool, last) = (capacity - (next - recycled), view.members.len() - 1);
+        let is_starved = mutants::is_active(Mutant::Starved) && view.epoch > Epoch(3);
+        let sender = |(slot, address): (usize, Address)| {
+            let limit = if is_starved && slot == last { 0 } else { share.min(pool) };
+            pool -= limit;
+            Some(SenderState { address, next: 0, limit: limit as u32 })
+        };
+        let senders: Vec<Option<SenderState>> = view.links().enumerate().map(sender).collect();
+        let opening = Opening {
+            group: view.group,
+            key: table.key,
+            epoch: view.epoch.0,
+            lease_until: 0,
+            next,
+            end: u64::MAX >> 1,
+            recycled,
+            capacity: capacity as u32,
+            share: share as u32,
+            senders: &senders,
+        };
+        let is_busy = || table.stamps.open(&opening) == Err(OpenStampsError::Busy);
+        // A network that does not finish a stamp has crashed. Its table stays closed.
+        let table = if view.has_links() && !(0..OPEN_ATTEMPTS).all(|_| is_busy()) {
+            table.clone()
+        } else {
+            let private = StampTable::private();
+            _ = private.stamps.open(&Opening { key: private.key, ..opening });
+            private
+        };
+        Sequencer { epoch: view.epoch, group: view.group, senders: senders.len(), recycled, capacity, table }
     }
 
     pub(crate) fn next(&self) -> Number {
-        self.next
+        self.table.stamps.next()
     }
 
     pub(crate) fn recycled(&self) -> Number {
         self.recycled
     }
 
+    fn sender(&self, slot: usize) -> SenderState {
+        self.table.stamps.sender(slot).unwrap_or(SenderState { address: Address::default(), next: 0, limit: 0 })
+    }
+
     /// No sender can get a credit before messages in flight are handled.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.pool == 0 && self.senders.iter().any(|sender| sender.next_seq == sender.limit)
+        let has_none = |sender: SenderState| sender.next == sender.limit;
+        self.table.stamps.pool() <= 0 && (0..self.senders).any(|slot| has_none(self.sender(slot)))
     }
 
     /// A sender's numbers end soon. The next epoch begins with 0 again.
     pub(crate) fn is_worn(&self) -> bool {
-        self.senders.iter().any(|sender| sender.next_seq >= 3 << 30)
+        (0..self.senders).any(|slot| self.sender(slot).next >= 3 << 30)
     }
 
     /// A sender's limit.
     pub(crate) fn limit(&self, slot: usize) -> u32 {
-        self.senders[slot].limit
+        self.sender(slot).limit
     }
 
     /// Each sender's limit.
     pub(crate) fn limits(&self) -> Vec<u32> {
-        self.senders.iter().map(|sender| sender.limit).collect()
+        (0..self.senders).map(|slot| self.limit(slot)).collect()
+    }
+
+    /// Numbers are given until this time.
+    pub(crate) fn renew(&self, until: Time) {
+        self.table.stamps.renew(self.table.time(until));
+    }
+
+    /// Give no number any more.
+    pub(crate) fn close(&self) {
+        self.table.stamps.close();
     }
 
     /// The number of a message: the next, or the one that it had before.
-    pub(crate) fn stamp(&mut self, slot: usize, seq: u32) -> Result<Stamp, Refusal> {
-        let sender = self.senders.get_mut(slot).ok_or(Refusal::Sender)?;
-        if seq < sender.next_seq {
-            let back = (sender.next_seq - seq) as usize;
-            let index = sender.numbers.len().checked_sub(back).ok_or(Refusal::Forgotten)?;
-            return Ok(Stamp { number: sender.numbers[index], limit: sender.limit });
-        }
-        if seq > sender.next_seq {
-            return Err(Refusal::Gap);
-        }
-        if seq == sender.limit {
-            return Err(Refusal::Credit);
-        }
-        let number = self.next;
-        self.next += 1;
-        sender.next_seq += 1;
-        if sender.numbers.len() == REMEMBERED {
-            sender.numbers.pop_front();
-        }
-        sender.numbers.push_back(number);
-        self.grant(slot);
-        Ok(Stamp { number, limit: self.limit(slot) })
+    pub(crate) fn stamp(&self, now: Time, slot: u16, seq: u32) -> Result<Stamp, Refusal> {
+        let header = GroupHeader::to_stamp(self.group, self.epoch.0, slot, seq);
+        let header = GroupHeader { tag: header.tag_under(self.table.key), ..header };
+        stamp(&self.table.stamps, &header, self.sender(slot.into()).address, self.table.time(now))
     }
 
     /// All before this number are handled everywhere: their credits are free. A sender without credit gets some.
     pub(crate) fn recycle(&mut self, to: Number) {
-        let to = to.min(self.next);
-        let twice = if mutants::is_active(Mutant::CreditTwice) { 2 } else { 1 };
-        self.pool += to.saturating_sub(self.recycled) * twice;
-        self.recycled = self.recycled.max(to);
-        (0..self.senders.len()).for_each(|slot| self.grant(slot));
-    }
-
-    /// Fill a sender's credit up to its share, if less than half of it is left.
-    fn grant(&mut self, slot: usize) {
-        let share = (self.capacity / (2 * self.senders.len() as u64)).clamp(1, REMEMBERED as u64);
-        if mutants::is_active(Mutant::Starved) && self.epoch > Epoch(3) && slot + 1 == self.senders.len() {
-            return;
-        }
-        let sender = &mut self.senders[slot];
-        let left = u64::from(sender.limit - sender.next_seq);
-        if left * 2 < share {
-            let granted = (share - left).min(self.pool);
-            self.pool -= granted;
-            sender.limit += granted as u32;
+        let to = to.min(self.next()).max(self.recycled);
+        let twice = if mutants::is_active(Mutant::CreditTwice) { to - self.recycled } else { 0 };
+        self.table.stamps.recycle(to + twice);
+        self.recycled = to;
+        if !mutants::is_active(Mutant::Starved) {
+            self.table.stamps.refill();
         }
     }
 
     /// Whether the credits add up to the group's capacity.
     pub(crate) fn is_whole(&self) -> bool {
-        let with_senders: u64 = self.senders.iter().map(|sender| u64::from(sender.limit - sender.next_seq)).sum();
-        self.pool + with_senders + (self.next - self.recycled) == self.capacity
+        let granted = |slot| self.sender(slot).limit.wrapping_sub(self.sender(slot).next) as i32;
+        let granted: i64 = (0..self.senders).map(|slot| i64::from(granted(slot))).sum();
+        self.table.stamps.pool() + granted + (self.next() - self.recycled) as i64 == self.capacity as i64
+    }
+}
+
+impl Drop for Sequencer {
+    /// Another sequencer gives numbers from now on.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -155,47 +181,59 @@ impl Sequencer {
 mod tests {
     use super::*;
 
+    use crate::view::{Member, MemberId};
+
+    const NOW: Time = Time::from_secs(1);
+
+    fn sequencer(senders: u64, next: Number, recycled: Number, capacity: usize) -> Sequencer {
+        let member = |id| Member { id: MemberId(id), name: String::new(), link: 0 };
+        let members = (1..=senders).map(member).collect();
+        let view = View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None };
+        let sequencer = Sequencer::new(&view, next, recycled, capacity, &StampTable::private());
+        sequencer.renew(2 * NOW);
+        sequencer
+    }
+
     fn number(stamp: Result<Stamp, Refusal>) -> Number {
         stamp.expect("a number").number
     }
 
     #[test]
     fn a_message_that_comes_again_keeps_its_number() {
-        let mut sequencer = Sequencer::new(Epoch(1), 50, 50, 2, 64);
-        assert_eq!((number(sequencer.stamp(0, 0)), number(sequencer.stamp(1, 0))), (50, 51));
-        assert_eq!((number(sequencer.stamp(0, 0)), number(sequencer.stamp(0, 1))), (50, 52));
-        assert_eq!(sequencer.stamp(0, 3), Err(Refusal::Gap));
-        assert_eq!(sequencer.stamp(2, 0), Err(Refusal::Sender));
+        let sequencer = sequencer(2, 50, 50, 64);
+        let number = |slot, seq| number(sequencer.stamp(NOW, slot, seq));
+        assert_eq!((number(0, 0), number(1, 0), number(0, 0), number(0, 1)), (50, 51, 50, 52));
+        assert_eq!(sequencer.stamp(NOW, 0, 3), Err(Refusal::Gap));
+        assert_eq!(sequencer.stamp(NOW, 2, 0), Err(Refusal::Sender));
+        assert_eq!(sequencer.stamp(2 * NOW, 0, 2), Err(Refusal::Lease));
         assert!(sequencer.is_whole() && sequencer.next() == 53);
     }
 
     #[test]
     fn a_sender_without_credit_waits_until_messages_are_handled() {
-        let mut sequencer = Sequencer::new(Epoch(1), 0, 0, 2, 8);
-        let stamped = (0..).find(|seq| sequencer.stamp(0, *seq).is_err()).expect("an end");
+        let mut sequencer = sequencer(2, 0, 0, 8);
+        let stamped = (0..).find(|seq| sequencer.stamp(NOW, 0, *seq).is_err()).expect("an end");
         assert_eq!(stamped, 6, "two are the other sender's");
-        assert_eq!(sequencer.stamp(0, 6), Err(Refusal::Credit));
+        assert_eq!(sequencer.stamp(NOW, 0, 6), Err(Refusal::Credit));
         assert!(sequencer.is_exhausted() && sequencer.is_whole());
         sequencer.recycle(1);
-        assert!(sequencer.stamp(0, 6).is_ok() && sequencer.stamp(1, 0).is_ok() && sequencer.is_whole());
+        assert_eq!(sequencer.limits(), [7, 2]);
+        assert!(sequencer.stamp(NOW, 0, 6).is_ok() && sequencer.stamp(NOW, 1, 0).is_ok() && sequencer.is_whole());
         sequencer.recycle(100);
         assert!(sequencer.is_whole() && sequencer.recycled() == sequencer.next());
     }
 
     #[test]
     fn credits_are_whole_when_an_epoch_begins_with_messages_in_flight() {
-        assert!(Sequencer::new(Epoch(2), 30, 25, 4, 8).is_whole());
-        let full = Sequencer::new(Epoch(2), 30, 3, 4, 8);
+        assert!(sequencer(4, 30, 25, 8).is_whole());
+        let full = sequencer(4, 30, 3, 8);
         assert!(full.is_whole() && full.is_exhausted() && full.recycled() == 22);
     }
 
     #[test]
-    fn a_number_is_forgotten_after_many_others() {
-        let mut sequencer = Sequencer::new(Epoch(1), 0, 0, 1, 1000);
-        for seq in 0..200 {
-            assert_eq!(number(sequencer.stamp(0, seq)), u64::from(seq));
-        }
-        assert_eq!(sequencer.stamp(0, 71), Err(Refusal::Forgotten));
-        assert_eq!(number(sequencer.stamp(0, 72)), 72);
+    fn a_closed_table_gives_no_numbers() {
+        let sequencer = sequencer(1, 0, 0, 8);
+        sequencer.close();
+        assert_eq!(sequencer.stamp(NOW, 0, 0), Err(Refusal::Epoch));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use am_wire::Address;
 use serde::{Deserialize, Serialize};
 
 /// A time since any origin that the member's program chooses. It never goes back.
@@ -25,6 +26,8 @@ pub struct Member {
     pub id: MemberId,
     /// The name. It is the program's own.
     pub name: String,
+    /// The link address at which the member takes frames of the group, as a number; 0: it takes none.
+    pub link: u64,
 }
 
 /// The number of a view. Each change of the view has a higher one.
@@ -37,6 +40,8 @@ pub type Number = u64;
 /// The members of a group during an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
+    /// The group: a random number, never 0.
+    pub group: u64,
     /// Its number.
     pub epoch: Epoch,
     /// The members. A member's slot is its index.
@@ -68,6 +73,17 @@ impl View {
         self.members.iter().map(|member| member.id)
     }
 
+    /// The members' link addresses. A member without one has another that no link has.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Address> + '_ {
+        let link = |(slot, member): (usize, &Member)| if member.link == 0 { slot as u64 + 1 } else { member.link };
+        self.members.iter().enumerate().map(link).map(Address::from_u64)
+    }
+
+    /// Whether all members take frames of the group.
+    pub fn has_links(&self) -> bool {
+        self.members.iter().all(|member| member.link != 0)
+    }
+
     /// Whether the members that `has` names are a majority: more than half, or half with the tie-break.
     pub fn is_majority(&self, has: impl Fn(MemberId) -> bool) -> bool {
         let count = self.ids().filter(|id| has(*id)).count();
@@ -96,9 +112,9 @@ mod tests {
     use super::*;
 
     fn view(count: u64, tie_break: Option<&str>) -> View {
-        let members = (0..count).map(|id| Member { id: MemberId(id), name: format!("m{id}") });
+        let members = (0..count).map(|id| Member { id: MemberId(id), name: format!("m{id}"), link: 0 });
         let tie_break = tie_break.map(str::to_owned);
-        View { epoch: Epoch(1), members: members.collect(), sequencer: MemberId(1), tie_break }
+        View { group: 1, epoch: Epoch(1), members: members.collect(), sequencer: MemberId(1), tie_break }
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn bytes(rng: &mut SmallRng) -> Bytes {
 }
 
 fn member(rng: &mut SmallRng) -> Member {
-    Member { id: MemberId(rng.random_range(0..6)), name: "m".into() }
+    Member { id: MemberId(rng.random_range(0..6)), name: "m".into(), link: 0 }
 }
 
 fn several<T>(rng: &mut SmallRng, mut one: impl FnMut(&mut SmallRng) -> T) -> Vec<T> {
@@ -38,7 +38,7 @@ fn several<T>(rng: &mut SmallRng, mut one: impl FnMut(&mut SmallRng) -> T) -> Ve
 
 fn view(rng: &mut SmallRng) -> View {
     let (members, sequencer) = (several(rng, member), member(rng).id);
-    View { epoch: epoch(rng), members, sequencer, tie_break: None }
+    View { group: 1, epoch: epoch(rng), members, sequencer, tie_break: None }
 }
 
 fn history(rng: &mut SmallRng) -> Vec<(Epoch, u64)> {
@@ -50,7 +50,7 @@ fn level(rng: &mut SmallRng) -> Level {
 }
 
 fn content(rng: &mut SmallRng) -> Content {
-    if rng.random() { Content::Here(bytes(rng)) } else { Content::Apart(number(rng)) }
+    if rng.random() { Content::Here(bytes(rng)) } else { Content::Apart { id: number(rng), length: number(rng) } }
 }
 
 fn entry(rng: &mut SmallRng) -> Entry {
@@ -118,7 +118,7 @@ struct Group {
 
 impl Group {
     fn new() -> Group {
-        let me = |id: u64| Member { id: MemberId(id), name: format!("m{id}") };
+        let me = |id: u64| Member { id: MemberId(id), name: format!("m{id}"), link: 0 };
         let now = Duration::from_secs(1);
         let joins = |id| Core::join(me(id), Settings::default(), now);
         let members = vec![Core::found(me(0), Settings::default(), now), joins(1), joins(2)];

@@ -68,7 +68,7 @@ fn ids(views: &[View]) -> impl Iterator<Item = MemberId> + '_ {
 fn member(id: MemberId) -> Member {
     // Only the name of the first one counts, for the tie-break. Others need no memory.
     let name = if id.0 == 0 { "0".to_owned() } else { String::new() };
-    Member { id, name }
+    Member { id, name, link: 0 }
 }
 
 /// The first message that a process lacks and another one holds.
@@ -84,8 +84,13 @@ impl Group {
     pub fn start(&self) -> World {
         let all = (0..self.members).map(MemberId);
         let tie_break = self.has_tie_break.then(|| member(MemberId(0)).name);
-        let view =
-            View { epoch: Epoch(1), members: all.clone().map(member).collect(), sequencer: MemberId(0), tie_break };
+        let view = View {
+            group: 1,
+            epoch: Epoch(1),
+            members: all.clone().map(member).collect(),
+            sequencer: MemberId(0),
+            tie_break,
+        };
         let history = vec![(Epoch(1), 0)];
         let members = all.map(|id| Process::member(id, view.clone(), history.clone(), vec![]));
         let joiners = (self.members..self.members + self.joiners).map(|id| Process::joining(MemberId(id)));

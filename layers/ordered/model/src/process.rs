@@ -46,7 +46,7 @@ impl Process {
 
     /// A process that wants to join.
     pub fn joining(me: MemberId) -> Process {
-        let view = View { epoch: Epoch(0), members: vec![], sequencer: me, tie_break: None };
+        let view = View { group: 1, epoch: Epoch(0), members: vec![], sequencer: me, tie_break: None };
         Process { role: Role::Joining, ..Process::member(me, view, vec![], vec![]) }
     }
 

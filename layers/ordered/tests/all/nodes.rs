@@ -58,7 +58,7 @@ fn three(on: &str) -> Vec<Group<Told>> {
     groups
 }
 
-fn all_in_one_order(on: &str) {
+fn all_in_one_order(on: &str) -> [Group<Told>; 3] {
     let mut groups = three(on);
     for number in 0..100 {
         for group in &mut groups {
@@ -78,11 +78,15 @@ fn all_in_one_order(on: &str) {
             "{name}"
         );
     }
+    groups.try_into().unwrap_or_else(|_| panic!("three"))
 }
 
 #[test]
 fn all_in_one_order_on_the_simulated_network() {
-    all_in_one_order("sim:3401");
+    let groups = all_in_one_order("sim:3401");
+    let counters = groups.each_ref().map(Group::counters);
+    assert!(counters.iter().all(|counters| counters.echoed == 0), "the host stamps: {counters:?}");
+    assert!(counters[1..].iter().all(|counters| counters.frames > 250), "as frames: {counters:?}");
 }
 
 #[test]

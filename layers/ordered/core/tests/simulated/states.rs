@@ -9,13 +9,13 @@ use am_ordered_core::{
 use bytes::Bytes;
 
 fn view(epoch: u32, ids: &[u64], sequencer: u64) -> View {
-    let members = ids.iter().map(|id| Member { id: MemberId(*id), name: format!("m{id}") });
-    View { epoch: Epoch(epoch), members: members.collect(), sequencer: MemberId(sequencer), tie_break: None }
+    let members = ids.iter().map(|id| Member { id: MemberId(*id), name: format!("m{id}"), link: 0 });
+    View { group: 1, epoch: Epoch(epoch), members: members.collect(), sequencer: MemberId(sequencer), tie_break: None }
 }
 
 /// Member 2, with the state of a view that is current.
 fn with_state(view: &View) -> Core {
-    let me = Member { id: MemberId(2), name: "m2".into() };
+    let me = Member { id: MemberId(2), name: "m2".into(), link: 0 };
     let mut core = Core::join(me, Settings::default(), Duration::ZERO);
     arrives(&mut core, 0, state(Epoch(1), view, 0));
     core

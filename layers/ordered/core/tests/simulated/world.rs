@@ -135,7 +135,7 @@ impl World {
     fn start(&mut self) {
         let id = MemberId(self.next_id);
         self.next_id += 1;
-        let me = Member { id, name: format!("m{}", id.0) };
+        let me = Member { id, name: format!("m{}", id.0), link: 0 };
         let patience = Duration::from_millis(800);
         let (capacity, tie_break) = (self.plan.capacity, self.plan.tie_break.then(|| "m0".to_owned()));
         let settings = Settings {
@@ -312,6 +312,7 @@ impl World {
                     Ended::Silent => "put out: silent",
                     Ended::TooSlow => "put out: too slow",
                     Ended::NotInView => "put out: not in view",
+                    Ended::Full => "put out: full",
                 });
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);

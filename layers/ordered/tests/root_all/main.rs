@@ -1,0 +1,123 @@
+//! Groups over `xdp:`, in network namespaces on one bridge. Needs root.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_api::Node;
+use am_netns::{Bridge, BridgeOptions, Host};
+use am_ordered::{Counters, Delivered, Group, Level, Replica, Settings};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Members.
+const MEMBERS: usize = 3;
+
+/// Messages of each member but the sequencer.
+const MESSAGES: usize = 50;
+
+#[derive(Default)]
+struct Log(Vec<Vec<u8>>);
+
+impl Replica for Log {
+    fn deliver(&mut self, message: &Delivered<'_>) {
+        self.0.push(message.payload.into());
+    }
+
+    fn save(&self) -> Vec<u8> {
+        assert!(self.0.is_empty(), "all join before the first message");
+        vec![]
+    }
+
+    fn restore(&mut self, _: &[u8]) {}
+}
+
+/// What a member of a test has seen.
+struct Seen {
+    log: Vec<Vec<u8>>,
+    stamped: u64,
+    counters: Counters,
+}
+
+impl Seen {
+    fn of(node: &Node, group: &Group<Log>) -> Seen {
+        Seen { log: group.replica().0.clone(), stamped: node.counters().get("xdp_stamped"), counters: group.counters() }
+    }
+}
+
+/// A member that sends, and delivers while the sequencer's process does nothing.
+fn sends(name: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3]) -> Seen {
+    let node = Node::open(name, "xdp:am0").expect("an interface");
+    let mut group = Group::join(&node, "g", &["m0"], settings.clone(), Log::default()).expect("a name");
+    let end = Instant::now() + LONG;
+    while group.view().members.len() < MEMBERS || !group.is_primary() {
+        assert!(Instant::now() < end, "{:?}", group.view());
+        group.poll();
+    }
+    ready.wait();
+    quiet.wait();
+    for number in 0..MESSAGES {
+        group.send(Level::Agreed, format!("{name} {number}")).expect("room");
+    }
+    let has_all = group.wait_until(LONG, |log| log.0.len() == MESSAGES * (MEMBERS - 1));
+    let seen = Seen::of(&node, &group);
+    assert!(has_all, "{} of them, {:?}, {}", seen.log.len(), seen.counters, node.counters());
+    done.wait();
+    seen
+}
+
+/// The founder, which gives the numbers.
+fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program: &mut bool) -> Seen {
+    let node = Node::open("m0", "xdp:am0").expect("an interface");
+    let mut group = Group::found(&node, "g", settings.clone(), Log::default()).expect("a name");
+    let end = Instant::now() + LONG;
+    while group.view().members.len() < MEMBERS {
+        assert!(Instant::now() < end, "{:?}", group.view());
+        group.poll();
+    }
+    // The others see the view.
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| ready.wait());
+        while !waits.is_finished() {
+            group.poll();
+        }
+    });
+    *is_program = group.stamps_in_network().is_ok();
+    quiet.wait();
+    if *is_program {
+        done.wait();
+    }
+    let has_all = group.wait_until(LONG, |log| log.0.len() == MESSAGES * (MEMBERS - 1));
+    let seen = Seen::of(&node, &group);
+    assert!(has_all, "{} of them, {:?}, {}", seen.log.len(), seen.counters, node.counters());
+    if !*is_program {
+        done.wait();
+    }
+    seen
+}
+
+#[test]
+fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
+    let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
+    let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
+    // Nothing ends the sequencer's lease.
+    let settings = Settings { silence: LONG, patience: LONG, ..Settings::default() };
+    let barriers = [(); 3].map(|()| Barrier::new(MEMBERS));
+    let mut is_program = false;
+    let seen: Vec<Seen> = thread::scope(|scope| {
+        let (hosts, settings, barriers) = (&hosts, &settings, barriers.each_ref());
+        let is_program = &mut is_program;
+        let first = scope.spawn(move || hosts[0].enter(|| is_quiet(settings, barriers, is_program)).unwrap());
+        let others = ["m1", "m2"].into_iter().zip(&hosts[1..]);
+        let others: Vec<_> = others
+            .map(|(name, host)| scope.spawn(move || host.enter(|| sends(name, settings, barriers)).unwrap()))
+            .collect();
+        [first].into_iter().chain(others).map(|member| member.join().unwrap()).collect()
+    });
+    assert!(seen.iter().all(|member| member.log == seen[0].log), "one order");
+    let (stamped, echoed) = (seen[0].stamped, seen.iter().map(|member| member.counters.echoed).sum::<u64>());
+    println!("{stamped} stamped by the program, {echoed} echoed");
+    let all = (MESSAGES * (MEMBERS - 1)) as u64;
+    assert_eq!(is_program, stamped >= all, "{stamped} stamped");
+    assert_eq!(is_program, echoed >= all, "{echoed} echoed");
+}
