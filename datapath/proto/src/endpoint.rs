@@ -17,7 +17,7 @@ use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::credits::room_for_requests;
 use crate::flow::{FlowRecord, PerClass};
-use crate::group_frames::GroupQueues;
+use crate::group_queue::GroupQueues;
 use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;

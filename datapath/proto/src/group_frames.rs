@@ -7,38 +7,8 @@ use am_wire::group::{self, GroupHeader};
 use am_wire::{Buffer, HashKey, Reason};
 
 use crate::EndpointId;
+use crate::group_queue::{GroupQueue, GroupQueues, MAX_QUEUED};
 use crate::node::Core;
-
-/// The groups that endpoints of this node have joined.
-#[derive(Debug)]
-pub(crate) struct GroupQueues<B> {
-    /// The number of frames in all queues. Each turn reads it.
-    waiting: usize,
-    queues: Vec<GroupQueue<B>>,
-}
-
-/// The frames of a group that wait for its endpoint, the oldest first.
-#[derive(Debug)]
-pub(crate) struct GroupQueue<B> {
-    group: u64,
-    pub(crate) endpoint: EndpointId,
-    key: HashKey,
-    frames: VecDeque<(GroupHeader, B)>,
-}
-
-/// The most frames that wait in a queue: several turns' frames, so that a handler that takes long loses none.
-const MAX_QUEUED: usize = 256;
-
-impl<B> GroupQueues<B> {
-    pub(crate) fn new() -> Self {
-        GroupQueues { waiting: 0, queues: Vec::new() }
-    }
-
-    pub(crate) fn retain(&mut self, keep: impl Fn(&GroupQueue<B>) -> bool) {
-        self.queues.retain(keep);
-        self.waiting = self.queues.iter().map(|queue| queue.frames.len()).sum();
-    }
-}
 
 impl<B: Buffer> Core<B> {
     /// From above: this endpoint joins a group, and its frames wait for the endpoint from now on. `false` if an endpoint has joined it.

@@ -39,6 +39,7 @@ mod flows;
 mod gaps;
 mod group;
 mod group_frames;
+mod group_queue;
 mod handler_set;
 mod idle_flows;
 mod input;
