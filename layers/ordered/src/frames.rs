@@ -106,7 +106,9 @@ impl Frames {
             GroupFrame::Stamped if is_senders || is_sequencers => {
                 let (GroupHeader { seq, limit, number, .. }, (level, content)) = (frame.header, payload_of(frame)?);
                 self.stamped += 1;
-                if is_mine && is_sequencers && frame.header.flags & IS_HELD == 0 {
+                // One that comes again after its delivery is a stranger's.
+                let is_new = frame.header.flags & IS_HELD == 0 && number >= core.delivered();
+                if is_mine && is_sequencers && is_new {
                     self.echoed += 1;
                     self.send_to(Some(frame.from()), &frame.header, frame);
                 }

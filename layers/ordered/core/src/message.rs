@@ -171,6 +171,19 @@ pub struct Ack {
     pub consumed: Number,
 }
 
+impl Ack {
+    /// What the member has said with another one. `None` if the other one says nothing new.
+    pub(crate) fn merge(&self, other: &Ack) -> Option<Ack> {
+        if other.epoch > self.epoch {
+            return Some(*other);
+        }
+        let (beat, held, consumed) =
+            (self.beat.max(other.beat), self.held.max(other.held), self.consumed.max(other.consumed));
+        let merged = Ack { epoch: self.epoch, beat, held, consumed };
+        (other.epoch == self.epoch && merged != *self).then_some(merged)
+    }
+}
+
 /// What a member tells the candidate that it follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Promise {

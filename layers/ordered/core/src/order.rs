@@ -160,11 +160,13 @@ impl Core {
         }
     }
 
-    /// How far another member is.
+    /// How far another member is. An acknowledgement may come late or again, also from a stranger that has recorded it: without news it does not
+    /// count.
     pub(crate) fn mark(&mut self, from: MemberId, ack: &Ack) {
         let mark = self.marks.entry(from).or_default();
+        let Some(merged) = mark.last_ack.map_or(Some(*ack), |last| last.merge(ack)) else { return };
         mark.heard_at = self.now;
-        mark.last_ack = Some(*ack);
+        mark.last_ack = Some(merged);
         if ack.epoch == self.ballot.epoch() {
             mark.held = mark.held.max(ack.held);
         }
@@ -291,5 +293,33 @@ impl Core {
             self.repair.at = self.repair.at.map(|_| self.now);
             self.ask_for_gap();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::Settings;
+    use crate::view::Member;
+
+    #[test]
+    fn an_old_acknowledgement_changes_nothing() {
+        let me = Member { id: MemberId(1), name: "m1".into(), link: 0 };
+        let mut core = Core::found(me, Settings::default(), Time::ZERO);
+        let ack = |epoch, beat, held| Ack { epoch: Epoch(epoch), beat, held, consumed: held };
+        let mut mark = |now, ack| {
+            core.now = Time::from_secs(now);
+            core.mark(MemberId(2), &ack);
+            let mark = core.marks[&MemberId(2)];
+            (mark.heard_at.as_secs(), mark.last_ack.expect("one"), mark.held)
+        };
+        assert_eq!(mark(1, ack(1, 5, 7)), (1, ack(1, 5, 7), 7));
+        assert_eq!(mark(2, ack(1, 4, 6)), (1, ack(1, 5, 7), 7), "older");
+        assert_eq!(mark(3, ack(1, 5, 7)), (1, ack(1, 5, 7), 7), "the same again");
+        assert_eq!(mark(4, ack(1, 5, 9)), (4, ack(1, 5, 9), 9));
+        assert_eq!(mark(5, ack(1, 6, 8)), (5, ack(1, 6, 9), 9), "two that crossed");
+        assert_eq!(mark(6, ack(2, 1, 3)), (6, ack(2, 1, 3), 9), "another epoch");
+        assert_eq!(mark(7, ack(1, 9, 9)), (6, ack(2, 1, 3), 9));
     }
 }

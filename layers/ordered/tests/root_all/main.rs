@@ -1,5 +1,7 @@
 //! Groups over `xdp:`, in network namespaces on one bridge. Needs root.
 
+mod forged;
+
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
