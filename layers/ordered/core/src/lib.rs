@@ -284,13 +284,17 @@ impl Core {
         }
     }
 
-    /// A member has promised to follow another, or hears the sequencer. A candidate that the sequencer itself refuses gives up. A
-    /// sequencer takes the member back by a higher epoch.
+    /// A member has promised to follow another, or hears the sequencer. A candidate gives up if the sequencer itself refuses, and has not
+    /// promised this epoch: one that has promised it answers so to a candidacy that arrives twice. A sequencer takes the member back by a
+    /// higher epoch.
     fn on_refuse(&mut self, from: MemberId, promised: Epoch) {
         self.highest_epoch = self.highest_epoch.max(promised);
         if self.ballot.is_open() && self.lead.is_some() && promised > self.ballot.epoch() {
             self.propose(Changes::default());
-        } else if self.ballot.is_candidate() && from == self.ballot.view().sequencer {
+        } else if self.ballot.is_candidate()
+            && from == self.ballot.view().sequencer
+            && promised < self.ballot.promised()
+        {
             self.candidacy = None;
             self.ballot.withdraw();
             self.heard_at = self.now;
