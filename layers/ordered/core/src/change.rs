@@ -58,8 +58,16 @@ impl Core {
             send_again_at: self.now + self.settings.beat,
             give_up_at: self.now + GIVE_UP,
         });
-        self.send_voters(&Message::Propose { epoch });
+        self.ask_for_promises();
         self.fix();
+    }
+
+    /// Ask the members whose promise is awaited: those of the own views, and of views that a promise names.
+    fn ask_for_promises(&mut self) {
+        let epoch = self.ballot.promised();
+        for id in self.ballot.awaited() {
+            self.post(id, Message::Propose { epoch });
+        }
     }
 
     fn send_voters(&mut self, message: &Message) {
@@ -284,11 +292,10 @@ impl Core {
             self.heard_at = self.now + self.settings.silence * mixed as u32 / 8;
         } else if candidacy.send_again_at <= self.now {
             candidacy.send_again_at = self.now + self.settings.beat;
-            let message = match self.ballot.fixed() {
-                Some(new_view) => Message::NewView(new_view.clone()),
-                None => Message::Propose { epoch: self.ballot.promised() },
-            };
-            self.send_voters(&message);
+            match self.ballot.fixed().cloned() {
+                Some(new_view) => self.send_voters(&Message::NewView(new_view)),
+                None => self.ask_for_promises(),
+            }
         }
     }
 }

@@ -69,3 +69,15 @@ fn a_sequencer_that_leads_stops_the_candidate() {
     let sent = passes(&mut core, now + Duration::from_millis(60));
     assert!(!sent.contains(&(MemberId(1), Message::Propose { epoch })), "{sent:?}");
 }
+
+#[test]
+fn a_candidate_asks_the_members_of_a_view_that_a_promise_names() {
+    let first = view(1, &[0, 1, 2]);
+    let (mut core, epoch, now) = candidate(&first);
+    let promise = promise(&[first, view(2, &[0, 1, 2, 3, 4, 5, 6])]);
+    core.on_message(now, MemberId(1), Message::Promise { epoch, promise });
+    let sent = passes(&mut core, now + Duration::from_millis(25));
+    let asked: Vec<u64> =
+        sent.iter().filter(|(_, message)| *message == Message::Propose { epoch }).map(|(to, _)| to.0).collect();
+    assert_eq!(asked, [0, 3, 4, 5, 6], "without them the second view has no majority");
+}
