@@ -10,7 +10,7 @@
 //!   majority of each view in that chain, and of the new one: current(E)
 //! ```
 //!
-//! - An epoch has one candidate, because two majorities of a view share a member, and a member promises an epoch once.
+//! - An epoch has one candidate, because two majorities of a view share a member, and a member promises an epoch to one.
 //! - A view that is current was installed by a majority of each view before it that may have been current. So a candidate hears
 //!   of it, and of everything that it had decided.
 //! - The log of the next epoch begins with what the promising members of the latest epoch hold together, up to the first gap.
@@ -144,6 +144,11 @@ impl Ballot {
         }
         (self.promised, self.pending, self.campaign) = (epoch, None, None);
         true
+    }
+
+    /// Whether this epoch is promised, and its view has not arrived. Until then what a promise says stays true.
+    pub fn awaits_view(&self, epoch: Epoch) -> bool {
+        epoch == self.promised && epoch > self.epoch() && self.pending.is_none()
     }
 
     /// A promise to this candidate.

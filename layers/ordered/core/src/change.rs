@@ -109,12 +109,20 @@ impl Core {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
+            self.promised_to = Some((epoch, from));
             self.converge();
-            let promise = self.own_promise();
-            self.post(from, Message::Promise { epoch, promise });
+            self.post_promise(from, epoch);
+        } else if self.promised_to == Some((epoch, from)) && self.ballot.awaits_view(epoch) {
+            // The first promise may be lost.
+            self.post_promise(from, epoch);
         } else {
             self.post(from, Message::Refuse { promised });
         }
+    }
+
+    fn post_promise(&mut self, to: MemberId, epoch: Epoch) {
+        let promise = self.own_promise();
+        self.post(to, Message::Promise { epoch, promise });
     }
 
     pub(crate) fn on_promise(&mut self, from: MemberId, epoch: Epoch, promise: Promise) {

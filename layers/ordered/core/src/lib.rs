@@ -129,6 +129,7 @@ impl Core {
             safe_to: 0,
             last_beat: 0,
             heard_at: now,
+            promised_to: None,
             candidacy: None,
             has_resigned: false,
             put_out: vec![],

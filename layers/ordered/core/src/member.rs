@@ -186,6 +186,8 @@ pub struct Core {
     pub(crate) last_beat: u32,
     /// When the sequencer, or a candidate, was heard.
     pub(crate) heard_at: Time,
+    /// The epoch that was promised last to another member, and its candidate.
+    pub(crate) promised_to: Option<(Epoch, MemberId)>,
     pub(crate) candidacy: Option<Candidacy>,
     pub(crate) highest_epoch: Epoch,
     pub(crate) has_resigned: bool,

@@ -51,6 +51,16 @@ fn a_late_state_does_not_undo_a_promise() {
 }
 
 #[test]
+fn a_promise_is_repeated_to_its_candidate_only() {
+    let mut core = with_state(&view(1, &[0, 1, 2], 0));
+    // The sequencer is silent.
+    let mut promises = |from| arrives_at(&mut core, Duration::from_secs(3), from, Message::Propose { epoch: Epoch(3) });
+    let first = promises(1);
+    assert_eq!((first.len(), promises(1)), (1, first), "it may be lost");
+    assert_eq!(promises(0), [], "an epoch is promised to one candidate");
+}
+
+#[test]
 fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let first = view(1, &[0, 1, 2], 0);
     let mut core = with_state(&first);
