@@ -104,6 +104,12 @@ impl Ballot {
         &self.history
     }
 
+    /// The epoch that decides a number in the log that is here, or is being fetched, if it is remembered.
+    pub fn epoch_at(&self, number: Number) -> Option<Epoch> {
+        let history = self.pending.as_ref().map_or(&self.history, |pending| &pending.history);
+        history.iter().rev().find(|(_, begin)| *begin <= number).map(|(epoch, _)| *epoch)
+    }
+
     /// A new view whose log is being fetched.
     pub fn pending(&self) -> Option<&NewView> {
         self.pending.as_ref()

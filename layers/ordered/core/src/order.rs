@@ -109,9 +109,13 @@ impl Core {
         }
     }
 
-    /// Keep a message of the log.
+    /// Keep a message of the log. In another epoch's log its number is another message's.
     fn hold(&mut self, entry: Entry) {
         let (level, number) = (entry.level, entry.number);
+        if self.ballot.epoch_at(number).is_some_and(|epoch| epoch != entry.epoch) {
+            self.counters.stale += 1;
+            return;
+        }
         let most = self.settings.kept + self.settings.capacity;
         self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
         if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {

@@ -13,6 +13,7 @@
 
 mod candidates;
 mod checks;
+mod contents;
 mod plan;
 mod states;
 mod world;
