@@ -106,6 +106,7 @@ impl Core {
     pub(crate) fn on_data(&mut self, sender: MemberId, id: u64, payload: Bytes) {
         if let Some(entry) = self.apart.arrived(sender, id, payload) {
             self.hold(entry);
+            self.install();
         }
     }
 

@@ -51,6 +51,15 @@ fn new_view(base: u64) -> Message {
 }
 
 #[test]
+fn a_content_that_the_next_view_lacks_installs_it() {
+    let mut core = member();
+    arrives(&mut core, 0, stamped(0, 7));
+    arrives(&mut core, 1, new_view(1));
+    let sent = arrives(&mut core, 0, data(7));
+    assert!(sent.contains(&Message::Installed { epoch: Epoch(2) }), "{sent:?}");
+}
+
+#[test]
 fn a_content_whose_place_is_void_is_in_no_log() {
     let mut core = member();
     arrives(&mut core, 0, stamped(1, 7));
