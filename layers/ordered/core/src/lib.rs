@@ -311,6 +311,9 @@ impl Core {
             return;
         }
         let State { view, history, number, state, .. } = state;
+        // One that was a member has sent some. They may be in the state.
+        let submitted = self.mine.take_submitted();
+        self.give_back(submitted);
         self.highest_epoch = view.epoch;
         self.ballot = Ballot::new(self.me.id, view, history);
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
