@@ -126,6 +126,7 @@ impl Core {
     }
 
     pub(crate) fn on_promise(&mut self, from: MemberId, epoch: Epoch, promise: Promise) {
+        self.hear(from);
         self.ballot.on_promise(from, epoch, promise);
         self.fix();
     }
@@ -235,7 +236,10 @@ impl Core {
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
         self.apart.clear();
-        (self.lead, self.heard_at) = (None, self.now);
+        if self.lead.take().is_none() {
+            self.asks_since = self.now;
+        }
+        self.heard_at = self.now;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {
             self.on_installed(sequencer, epoch);
@@ -246,8 +250,15 @@ impl Core {
 
     /// At the candidate: a member has installed the view.
     pub(crate) fn on_installed(&mut self, from: MemberId, epoch: Epoch) {
+        self.hear(from);
         if self.ballot.on_installed(from, epoch) {
             self.begin_epoch();
+        }
+    }
+
+    fn hear(&mut self, from: MemberId) {
+        if let Some(mark) = self.marks.get_mut(&from) {
+            mark.heard_at = self.now;
         }
     }
 

@@ -1,7 +1,5 @@
 //! The sequencer's work besides numbers: beats, the lease, credits that return, and the members that join and leave.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 
 use crate::ballot::Changes;
@@ -182,8 +180,8 @@ impl Core {
             true => ready.map(|learner| learner.member.clone()).collect(),
             false => vec![],
         };
-        let silent = self.marks.iter().filter(|(_, mark)| mark.heard_at + patience <= now).map(|(id, _)| *id);
-        let mut remove: BTreeSet<MemberId> = silent.chain(lead.leaving.iter().copied()).collect();
+        let mut remove = lead.leaving.clone();
+        remove.extend(self.marks.iter().filter(|(_, mark)| self.is_given_up(mark)).map(|(id, _)| *id));
         remove.extend(self.too_slow());
         let changes = Changes { add, remove };
         if self.would_go_on(&changes) { changes } else { Changes::default() }

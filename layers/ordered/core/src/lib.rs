@@ -138,6 +138,7 @@ impl Core {
             was_primary: true,
             primary_at: now,
             lead: None,
+            asks_since: now,
             me,
         }
     }

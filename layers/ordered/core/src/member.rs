@@ -200,6 +200,8 @@ pub struct Core {
     pub(crate) was_primary: bool,
     pub(crate) primary_at: Time,
     pub(crate) lead: Option<Lead>,
+    /// Since when this member asks the others: it became the sequencer then. They answer no other member.
+    pub(crate) asks_since: Time,
 }
 
 impl Core {
@@ -259,10 +261,15 @@ impl Core {
         self.out.extend(returned);
     }
 
+    /// Whether a member has not answered for the patience, and was asked for as long.
+    pub(crate) fn is_given_up(&self, mark: &Mark) -> bool {
+        mark.heard_at.max(self.asks_since) + self.settings.patience <= self.now
+    }
+
     /// Why the sequencer puts a member out.
     pub(crate) fn reason(&self, id: MemberId) -> Ended {
         let has_left = self.lead.as_ref().is_some_and(|lead| lead.lets_go(id));
-        let is_silent = self.marks.get(&id).is_some_and(|mark| mark.heard_at + self.settings.patience <= self.now);
+        let is_silent = self.marks.get(&id).is_some_and(|mark| self.is_given_up(mark));
         match (has_left, is_silent) {
             (true, _) => Ended::Left,
             (_, true) => Ended::Silent,

@@ -11,6 +11,7 @@
 //!
 //! `AM_SIM_SEEDS=FROM..TO` runs those; `AM_SIM_SEED=N` one of them, and tells what happens.
 
+mod calm;
 mod candidates;
 mod checks;
 mod contents;
