@@ -171,7 +171,7 @@ impl Core {
     fn ask_to_leave(&mut self) {
         self.leave_at = Some(self.now + ASK_AGAIN);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
-        if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
+        if matches!(self.role, Role::Joining { .. }) || self.is_last() {
             self.end(Ended::Left);
         } else if let Some(lead) = &self.lead {
             // Others that leave at the same time have said so by then, and go first.
@@ -183,6 +183,11 @@ impl Core {
         } else if !self.is_me(sequencer) {
             self.post(sequencer, Message::Leave);
         }
+    }
+
+    /// Whether the view has no other member, and those before it have heard that they are none. Others may need this one until then.
+    fn is_last(&self) -> bool {
+        self.ballot.view().members.len() <= 1 && self.ballot.is_open() && self.put_out.is_empty()
     }
 
     fn advance(&mut self, now: Time) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use am_ordered_core::{Core, Epoch, Member, MemberId, Message, Output, Promise, Settings, State, Time, View};
+use am_ordered_core::{
+    Ack, Core, Epoch, Level, Member, MemberId, Message, NotSent, Output, Promise, Settings, State, Time, View,
+};
 use bytes::Bytes;
 
 fn view(epoch: u32, ids: &[u64]) -> View {
@@ -35,6 +37,43 @@ fn passes(core: &mut Core, until: Time) -> Vec<(MemberId, Message)> {
     all
 }
 
+/// This sequencer lets these members go, and has fixed the view without them; member 1 has promised. Returns the view's epoch.
+fn lets_go(core: &mut Core, ids: &[u64], now: Time) -> Epoch {
+    ids.iter().for_each(|id| core.on_message(now, MemberId(*id), Message::Leave));
+    let ack = Ack { epoch: core.view().epoch, beat: 1, held: 0, consumed: 0 };
+    core.on_message(now, MemberId(1), Message::Ack(ack));
+    let proposed = passes(core, now + Duration::from_millis(25));
+    let (_, epoch) = proposed.iter().find_map(proposal).expect("without them");
+    let chain = [core.view().clone()];
+    let promise = promise(&chain);
+    core.on_message(now, MemberId(1), Message::Promise { epoch, promise });
+    passes(core, now + Duration::from_millis(100));
+    epoch
+}
+
+fn proposal((to, message): &(MemberId, Message)) -> Option<(MemberId, Epoch)> {
+    match message {
+        Message::Propose { epoch } => Some((*to, *epoch)),
+        _ => None,
+    }
+}
+
+/// Member 2, the sequencer of members 0, 1 and 2.
+fn sequencer() -> (Core, Time) {
+    let view = view(1, &[0, 1, 2]);
+    let (mut core, epoch, now) = candidate(&view);
+    core.on_message(now, MemberId(1), Message::Promise { epoch, promise: promise(&[view]) });
+    let now = now + Duration::from_millis(60);
+    passes(&mut core, now);
+    core.on_message(now, MemberId(1), Message::Installed { epoch });
+    assert!(core.gives_numbers(now));
+    (core, now)
+}
+
+fn is_put_out(message: &(MemberId, Message)) -> bool {
+    matches!(message, (MemberId(0), Message::PutOut { .. }))
+}
+
 /// Member 2 of a view whose sequencer is silent, its epoch, and the time.
 fn candidate(view: &View) -> (Core, Epoch, Time) {
     let mut core = Core::join(Member { id: MemberId(2), name: "m2".into() }, Settings::default(), Duration::ZERO);
@@ -43,11 +82,8 @@ fn candidate(view: &View) -> (Core, Epoch, Time) {
     core.on_message(Duration::ZERO, view.sequencer, Message::State(state));
     let now = Duration::from_millis(115);
     let sent = passes(&mut core, now);
-    let epoch = sent.iter().find_map(|(_, message)| match message {
-        Message::Propose { epoch } => Some(*epoch),
-        _ => None,
-    });
-    (core, epoch.expect("after the silence and the step of its rank"), now)
+    let (_, epoch) = sent.iter().find_map(proposal).expect("after the silence and the step of its rank");
+    (core, epoch, now)
 }
 
 #[test]
@@ -80,4 +116,17 @@ fn a_candidate_asks_the_members_of_a_view_that_a_promise_names() {
     let asked: Vec<u64> =
         sent.iter().filter(|(_, message)| *message == Message::Propose { epoch }).map(|(to, _)| to.0).collect();
     assert_eq!(asked, [0, 3, 4, 5, 6], "without them the second view has no majority");
+}
+
+#[test]
+fn a_candidate_that_leaves_gets_its_view_to_the_end() {
+    let (mut core, now) = sequencer();
+    let epoch = lets_go(&mut core, &[0, 1], now);
+    let now = now + Duration::from_millis(100);
+    core.leave(now);
+    assert_eq!(core.view().members.len(), 1, "its own view, which no other member has installed");
+    core.on_message(now, MemberId(1), Message::Installed { epoch });
+    let sent = passes(&mut core, now + Duration::from_millis(200));
+    assert!(sent.iter().any(is_put_out), "without it member 0 waits for ever: {sent:?}");
+    assert_eq!(core.send(now, Level::Agreed, Bytes::new()), Err(NotSent::Ended));
 }
