@@ -103,7 +103,8 @@ impl Core {
         let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
-        if (is_heard || leads) && self.ballot.is_open() && !self.ballot.view().has(from) {
+        let is_foreign = self.ballot.is_open() && !self.ballot.view().has(from);
+        if (is_heard || leads) && is_foreign && self.is_settled() {
             self.send_away(from, Ended::NotInView);
         } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });

@@ -128,6 +128,7 @@ impl Core {
             acks_at_once: true,
             safe_to: 0,
             last_beat: 0,
+            settled: Epoch(0),
             heard_at: now,
             promised_to: None,
             candidacy: None,
@@ -277,6 +278,9 @@ impl Core {
         self.heard_sequencer(from, beat.epoch);
         if beat.epoch == epoch && self.ballot.is_open() {
             self.last_beat = beat.beat;
+            if beat.is_settled {
+                self.settled = epoch;
+            }
             self.repair.known_end = self.repair.known_end.max(beat.next);
             self.log.free(beat.freed.min(self.delivered));
             self.safe_to = self.safe_to.max(beat.safe);

@@ -184,6 +184,8 @@ pub struct Core {
     /// The sequencer says that all before this number are safe.
     pub(crate) safe_to: Number,
     pub(crate) last_beat: u32,
+    /// The sequencer says that a majority knows this epoch's view.
+    pub(crate) settled: Epoch,
     /// When the sequencer, or a candidate, was heard.
     pub(crate) heard_at: Time,
     /// The epoch that was promised last to another member, and its candidate.
@@ -235,10 +237,12 @@ impl Core {
         Ack { epoch, beat, held: self.log.held(), consumed: self.delivered }
     }
 
-    /// Tell a process that it is not in the view.
+    /// Tell a process that it is not in the view, once a majority knows the view. It asks again.
     pub(crate) fn send_away(&mut self, id: MemberId, why: Ended) {
         let epoch = self.ballot.epoch();
-        self.post(id, Message::PutOut { epoch, why });
+        if self.is_settled() {
+            self.post(id, Message::PutOut { epoch, why });
+        }
     }
 
     /// This process is not a member any more.

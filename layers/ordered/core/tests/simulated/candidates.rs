@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Core, Epoch, Level, Member, MemberId, Message, NotSent, Output, Promise, Settings, State, Time, View,
+    Ack, Beat, Core, Epoch, Level, Member, MemberId, Message, NotSent, Output, Promise, Settings, State, Time, View,
 };
 use bytes::Bytes;
 
@@ -74,12 +74,18 @@ fn is_put_out(message: &(MemberId, Message)) -> bool {
     matches!(message, (MemberId(0), Message::PutOut { .. }))
 }
 
-/// Member 2 of a view whose sequencer is silent, its epoch, and the time.
-fn candidate(view: &View) -> (Core, Epoch, Time) {
+/// Member 2 of a view.
+fn member(view: &View) -> Core {
     let mut core = Core::join(Member { id: MemberId(2), name: "m2".into() }, Settings::default(), Duration::ZERO);
     let history = vec![(view.epoch, 0)];
     let state = State { epoch: view.epoch, view: view.clone(), history, number: 0, state: Bytes::new() };
     core.on_message(Duration::ZERO, view.sequencer, Message::State(state));
+    core
+}
+
+/// Member 2 of a view whose sequencer is silent, its epoch, and the time.
+fn candidate(view: &View) -> (Core, Epoch, Time) {
+    let mut core = member(view);
     let now = Duration::from_millis(115);
     let sent = passes(&mut core, now);
     let (_, epoch) = sent.iter().find_map(proposal).expect("after the silence and the step of its rank");
@@ -129,4 +135,39 @@ fn a_candidate_that_leaves_gets_its_view_to_the_end() {
     let sent = passes(&mut core, now + Duration::from_millis(200));
     assert!(sent.iter().any(is_put_out), "without it member 0 waits for ever: {sent:?}");
     assert_eq!(core.send(now, Level::Agreed, Bytes::new()), Err(NotSent::Ended));
+}
+
+#[test]
+fn a_member_that_was_put_out_stays_until_a_majority_knows_it() {
+    let (mut core, now) = sequencer();
+    let old = core.view().epoch;
+    let epoch = lets_go(&mut core, &[0], now);
+    let now = now + Duration::from_millis(100);
+    core.on_message(now, MemberId(1), Message::Installed { epoch });
+    assert!(core.gives_numbers(now));
+    for message in [
+        Message::Ack(Ack { epoch: old, beat: 1, held: 0, consumed: 0 }),
+        Message::Propose { epoch: Epoch(9) },
+        Message::NeedState { epoch },
+        Message::Leave,
+    ] {
+        core.on_message(now, MemberId(0), message.clone());
+        let sent = passes(&mut core, now + Duration::from_millis(1));
+        assert!(!sent.iter().any(is_put_out), "member 1 may need its promise: {message:?}");
+    }
+    core.on_message(now, MemberId(1), Message::Ack(Ack { epoch, beat: 1, held: 0, consumed: 0 }));
+    core.on_message(now, MemberId(0), Message::NeedState { epoch });
+    assert!(sent(&mut core).iter().any(is_put_out));
+}
+
+#[test]
+fn a_member_sends_away_only_what_a_majority_knows() {
+    let (mut core, now) = (member(&view(2, &[1, 2])), Duration::from_millis(10));
+    for is_settled in [false, true] {
+        let beat = Beat { epoch: Epoch(2), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 2], is_settled };
+        core.on_message(now, MemberId(1), Message::Beat(beat));
+        core.on_message(now, MemberId(0), Message::Propose { epoch: Epoch(9) });
+        let sent = sent(&mut core);
+        assert_eq!(sent.iter().any(is_put_out), is_settled, "{sent:?}");
+    }
 }

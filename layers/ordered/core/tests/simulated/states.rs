@@ -64,7 +64,7 @@ fn a_promise_is_repeated_to_its_candidate_only() {
 fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let first = view(1, &[0, 1, 2], 0);
     let mut core = with_state(&first);
-    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3] };
+    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3], is_settled: false };
     arrives(&mut core, 0, Message::Beat(beat));
     let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
     for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
@@ -96,7 +96,15 @@ fn a_member_that_joins_again_with_a_state_does_not_send_what_may_be_in_it() {
     let first = view(1, &[0, 1, 2], 0);
     let mut core = with_state(&first);
     let beat = |epoch, limits| {
-        Message::Beat(Beat { epoch: Epoch(epoch), beat: 1, next: 1, freed: 0, safe: 0, limits: vec![9; limits] })
+        Message::Beat(Beat {
+            epoch: Epoch(epoch),
+            beat: 1,
+            next: 1,
+            freed: 0,
+            safe: 0,
+            limits: vec![9; limits],
+            is_settled: false,
+        })
     };
     arrives(&mut core, 0, beat(1, 3));
     let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
