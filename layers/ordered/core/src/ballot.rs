@@ -10,7 +10,7 @@
 //!   majority of each view in that chain, and of the new one: current(E)
 //! ```
 //!
-//! - An epoch has one candidate, because two majorities of a view share a member, and a member promises an epoch once.
+//! - An epoch has one candidate, because two majorities of a view share a member, and a member promises an epoch to one.
 //! - A view that is current was installed by a majority of each view before it that may have been current. So a candidate hears
 //!   of it, and of everything that it had decided.
 //! - The log of the next epoch begins with what the promising members of the latest epoch hold together, up to the first gap.
@@ -104,6 +104,12 @@ impl Ballot {
         &self.history
     }
 
+    /// The epoch that decides a number in the log that is here, or is being fetched, if it is remembered.
+    pub fn epoch_at(&self, number: Number) -> Option<Epoch> {
+        let history = self.pending.as_ref().map_or(&self.history, |pending| &pending.history);
+        history.iter().rev().find(|(_, begin)| *begin <= number).map(|(epoch, _)| *epoch)
+    }
+
     /// A new view whose log is being fetched.
     pub fn pending(&self) -> Option<&NewView> {
         self.pending.as_ref()
@@ -144,6 +150,11 @@ impl Ballot {
         }
         (self.promised, self.pending, self.campaign) = (epoch, None, None);
         true
+    }
+
+    /// Whether this epoch is promised, and its view has not arrived. Until then what a promise says stays true.
+    pub fn awaits_view(&self, epoch: Epoch) -> bool {
+        epoch == self.promised && epoch > self.epoch() && self.pending.is_none()
     }
 
     /// A promise to this candidate.

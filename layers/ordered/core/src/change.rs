@@ -59,8 +59,16 @@ impl Core {
             send_again_at: self.now + self.settings.beat,
             give_up_at: self.now + GIVE_UP,
         });
-        self.send_voters(&Message::Propose { epoch });
+        self.ask_for_promises();
         self.fix();
+    }
+
+    /// Ask the members whose promise is awaited: those of the own views, and of views that a promise names.
+    fn ask_for_promises(&mut self) {
+        let epoch = self.ballot.promised();
+        for id in self.ballot.awaited() {
+            self.post(id, Message::Propose { epoch });
+        }
     }
 
     fn send_voters(&mut self, message: &Message) {
@@ -96,22 +104,32 @@ impl Core {
         let is_heard = is_member && self.now < self.heard_at + self.settings.silence;
         let leads = self.lead.as_ref().is_some_and(|lead| self.ballot.is_open() && lead.has_lease(self.now));
         let promised = self.ballot.promised();
-        if (is_heard || leads) && self.ballot.is_open() && !self.ballot.view().has(from) {
+        let is_foreign = self.ballot.is_open() && !self.ballot.view().has(from);
+        if (is_heard || leads) && is_foreign && self.is_settled() {
             self.send_away(from, Ended::NotInView);
         } else if (is_heard && from != sequencer && !self.has_resigned && !self.is_me(sequencer)) || leads {
             self.post(from, Message::Refuse { promised });
         } else if self.ballot.promise(epoch) {
             (self.candidacy, self.heard_at, self.has_resigned) = (None, self.now, false);
             self.seal();
+            self.promised_to = Some((epoch, from));
             self.converge();
-            let promise = self.own_promise();
-            self.post(from, Message::Promise { epoch, promise });
+            self.post_promise(from, epoch);
+        } else if self.promised_to == Some((epoch, from)) && self.ballot.awaits_view(epoch) {
+            // The first promise may be lost.
+            self.post_promise(from, epoch);
         } else {
             self.post(from, Message::Refuse { promised });
         }
     }
 
+    fn post_promise(&mut self, to: MemberId, epoch: Epoch) {
+        let promise = self.own_promise();
+        self.post(to, Message::Promise { epoch, promise });
+    }
+
     pub(crate) fn on_promise(&mut self, from: MemberId, epoch: Epoch, promise: Promise) {
+        self.hear(from);
         self.ballot.on_promise(from, epoch, promise);
         self.fix();
     }
@@ -221,7 +239,10 @@ impl Core {
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
         self.apart.clear();
-        (self.lead, self.heard_at) = (None, self.now);
+        if self.lead.take().is_none() {
+            self.asks_since = self.now;
+        }
+        self.heard_at = self.now;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         if self.is_me(sequencer) {
             self.on_installed(sequencer, epoch);
@@ -232,8 +253,15 @@ impl Core {
 
     /// At the candidate: a member has installed the view.
     pub(crate) fn on_installed(&mut self, from: MemberId, epoch: Epoch) {
+        self.hear(from);
         if self.ballot.on_installed(from, epoch) {
             self.begin_epoch();
+        }
+    }
+
+    fn hear(&mut self, from: MemberId) {
+        if let Some(mark) = self.marks.get_mut(&from) {
+            mark.heard_at = self.now;
         }
     }
 
@@ -288,11 +316,10 @@ impl Core {
             self.heard_at = self.now + self.settings.silence * mixed as u32 / 8;
         } else if candidacy.send_again_at <= self.now {
             candidacy.send_again_at = self.now + self.settings.beat;
-            let message = match self.ballot.fixed() {
-                Some(new_view) => Message::NewView(new_view.clone()),
-                None => Message::Propose { epoch: self.ballot.promised() },
-            };
-            self.send_voters(&message);
+            match self.ballot.fixed().cloned() {
+                Some(new_view) => self.send_voters(&Message::NewView(new_view)),
+                None => self.ask_for_promises(),
+            }
         }
     }
 }

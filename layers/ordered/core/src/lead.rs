@@ -1,7 +1,5 @@
 //! The sequencer's work besides numbers: beats, the lease, credits that return, and the members that join and leave.
 
-use std::collections::BTreeSet;
-
 use am_wire::stamp::SENDERS;
 use bytes::Bytes;
 
@@ -115,10 +113,11 @@ impl Core {
         self.on_own_time();
         self.send_token();
         let (silence, now, safe) = (self.settings.silence, self.now, self.safe());
+        let is_settled = self.is_settled();
         let Some(lead) = &mut self.lead else { return };
         if lead.beat_at <= now {
             lead.beat_at = now + self.settings.beat;
-            let beat = lead.beat(now, safe);
+            let beat = lead.beat(now, safe, is_settled);
             lead.on_answer(lead.own, beat.beat, silence, now);
             self.mine.set_limit(lead.own_limit());
             self.repair.known_end = self.repair.known_end.max(beat.next);
@@ -134,13 +133,21 @@ impl Core {
         }
     }
 
-    /// Send away the members that are put out. They had a vote in the view before, and the others may need it until a majority knows that this one is
-    /// current.
-    fn put_out(&mut self) {
+    /// Whether a majority knows that the view is current. Until then the others may need the promise of a process that is in it no
+    /// more.
+    pub(crate) fn is_settled(&self) -> bool {
         let epoch = self.ballot.epoch();
         let knows = |ack: &Ack| ack.epoch == epoch && ack.beat > 0;
         let has_answered = |id| self.marks.get(&id).is_some_and(|mark| mark.last_ack.as_ref().is_some_and(knows));
-        if self.ballot.view().is_majority(|id| self.is_me(id) || has_answered(id)) {
+        match self.lead {
+            Some(_) => self.ballot.view().is_majority(|id| self.is_me(id) || has_answered(id)),
+            None => self.settled == epoch,
+        }
+    }
+
+    /// Send away the members that are put out.
+    fn put_out(&mut self) {
+        if self.is_settled() {
             for (id, why) in std::mem::take(&mut self.put_out) {
                 self.send_away(id, why);
             }
@@ -185,8 +192,8 @@ impl Core {
             true => ready.map(|learner| learner.member.clone()).collect(),
             false => vec![],
         };
-        let silent = self.marks.iter().filter(|(_, mark)| mark.heard_at + patience <= now).map(|(id, _)| *id);
-        let mut remove: BTreeSet<MemberId> = silent.chain(lead.leaving.iter().copied()).collect();
+        let mut remove = lead.leaving.clone();
+        remove.extend(self.marks.iter().filter(|(_, mark)| self.is_given_up(mark)).map(|(id, _)| *id));
         remove.extend(self.too_slow());
         let changes = Changes { add, remove };
         if self.would_go_on(&changes) { changes } else { Changes::default() }

@@ -131,11 +131,11 @@ impl Lead {
         self.sequencer.is_whole()
     }
 
-    pub(crate) fn beat(&mut self, now: Time, safe: Number) -> Beat {
+    pub(crate) fn beat(&mut self, now: Time, safe: Number, is_settled: bool) -> Beat {
         self.beat += 1;
         self.sent_at[self.beat as usize % BEATS] = now;
         let (epoch, beat, limits) = (self.sequencer.epoch, self.beat, self.sequencer.limits());
-        Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits }
+        Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits, is_settled }
     }
 
     /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.

@@ -130,7 +130,9 @@ impl Core {
             acks_at_once: true,
             safe_to: 0,
             last_beat: 0,
+            settled: Epoch(0),
             heard_at: now,
+            promised_to: None,
             candidacy: None,
             has_resigned: false,
             put_out: vec![],
@@ -140,6 +142,7 @@ impl Core {
             primary_at: now,
             lead: None,
             table: StampTable::private(),
+            asks_since: now,
             me,
         }
     }
@@ -179,7 +182,7 @@ impl Core {
     fn ask_to_leave(&mut self) {
         self.leave_at = Some(self.now + ASK_AGAIN);
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
-        if matches!(self.role, Role::Joining { .. }) || self.ballot.view().members.len() <= 1 {
+        if matches!(self.role, Role::Joining { .. }) || self.is_last() {
             self.end(Ended::Left);
         } else if let Some(lead) = &self.lead {
             // Others that leave at the same time have said so by then, and go first.
@@ -191,6 +194,11 @@ impl Core {
         } else if !self.is_me(sequencer) {
             self.post(sequencer, Message::Leave);
         }
+    }
+
+    /// Whether the view has no other member, and those before it have heard that they are none. Others may need this one until then.
+    fn is_last(&self) -> bool {
+        self.ballot.view().members.len() <= 1 && self.ballot.is_open() && self.put_out.is_empty()
     }
 
     fn advance(&mut self, now: Time) {
@@ -289,6 +297,9 @@ impl Core {
         self.heard_sequencer(from, beat.epoch);
         if beat.epoch == epoch && self.ballot.is_open() {
             self.last_beat = beat.beat;
+            if beat.is_settled {
+                self.settled = epoch;
+            }
             self.repair.known_end = self.repair.known_end.max(beat.next);
             self.log.free(beat.freed.min(self.delivered));
             self.safe_to = self.safe_to.max(beat.safe);
@@ -303,13 +314,17 @@ impl Core {
         }
     }
 
-    /// A member has promised to follow another, or hears the sequencer. A candidate that the sequencer itself refuses gives up. A
-    /// sequencer takes the member back by a higher epoch.
+    /// A member has promised to follow another, or hears the sequencer. A candidate gives up if the sequencer itself refuses, and has not
+    /// promised this epoch: one that has promised it answers so to a candidacy that arrives twice. A sequencer takes the member back by a
+    /// higher epoch.
     fn on_refuse(&mut self, from: MemberId, promised: Epoch) {
         self.highest_epoch = self.highest_epoch.max(promised);
         if self.ballot.is_open() && self.lead.is_some() && promised > self.ballot.epoch() {
             self.propose(Changes::default());
-        } else if self.ballot.is_candidate() && from == self.ballot.view().sequencer {
+        } else if self.ballot.is_candidate()
+            && from == self.ballot.view().sequencer
+            && promised < self.ballot.promised()
+        {
             self.candidacy = None;
             self.ballot.withdraw();
             self.heard_at = self.now;
@@ -325,6 +340,9 @@ impl Core {
             return;
         }
         let State { view, history, number, state, .. } = state;
+        // One that was a member has sent some. They may be in the state.
+        let submitted = self.mine.take_submitted();
+        self.give_back(submitted);
         self.highest_epoch = view.epoch;
         self.ballot = Ballot::new(self.me.id, view, history);
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);

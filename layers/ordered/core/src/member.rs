@@ -187,8 +187,12 @@ pub struct Core {
     /// The sequencer says that all before this number are safe.
     pub(crate) safe_to: Number,
     pub(crate) last_beat: u32,
+    /// The sequencer says that a majority knows this epoch's view.
+    pub(crate) settled: Epoch,
     /// When the sequencer, or a candidate, was heard.
     pub(crate) heard_at: Time,
+    /// The epoch that was promised last to another member, and its candidate.
+    pub(crate) promised_to: Option<(Epoch, MemberId)>,
     pub(crate) candidacy: Option<Candidacy>,
     pub(crate) highest_epoch: Epoch,
     pub(crate) has_resigned: bool,
@@ -203,6 +207,8 @@ pub struct Core {
     pub(crate) lead: Option<Lead>,
     /// Where this member gives numbers, if it becomes the sequencer.
     pub(crate) table: StampTable,
+    /// Since when this member asks the others: it became the sequencer then. They answer no other member.
+    pub(crate) asks_since: Time,
 }
 
 impl Core {
@@ -236,10 +242,12 @@ impl Core {
         Ack { epoch, beat, held: self.log.held(), consumed: self.delivered }
     }
 
-    /// Tell a process that it is not in the view.
+    /// Tell a process that it is not in the view, once a majority knows the view. It asks again.
     pub(crate) fn send_away(&mut self, id: MemberId, why: Ended) {
         let epoch = self.ballot.epoch();
-        self.post(id, Message::PutOut { epoch, why });
+        if self.is_settled() {
+            self.post(id, Message::PutOut { epoch, why });
+        }
     }
 
     /// The installed view ends: what is stamped from now on may not be part of the order.
@@ -267,10 +275,15 @@ impl Core {
         self.out.extend(returned);
     }
 
+    /// Whether a member has not answered for the patience, and was asked for as long.
+    pub(crate) fn is_given_up(&self, mark: &Mark) -> bool {
+        mark.heard_at.max(self.asks_since) + self.settings.patience <= self.now
+    }
+
     /// Why the sequencer puts a member out.
     pub(crate) fn reason(&self, id: MemberId) -> Ended {
         let has_left = self.lead.as_ref().is_some_and(|lead| lead.lets_go(id));
-        let is_silent = self.marks.get(&id).is_some_and(|mark| mark.heard_at + self.settings.patience <= self.now);
+        let is_silent = self.marks.get(&id).is_some_and(|mark| self.is_given_up(mark));
         match (has_left, is_silent) {
             (true, _) => Ended::Left,
             (_, true) => Ended::Silent,

@@ -156,6 +156,8 @@ pub struct Beat {
     pub safe: Number,
     /// For each slot: messages of this sender with lower numbers may be stamped.
     pub limits: Vec<u32>,
+    /// A majority of the view knows that it is current.
+    pub is_settled: bool,
 }
 
 /// A member's progress.

@@ -122,12 +122,17 @@ impl Core {
     pub(crate) fn on_data(&mut self, sender: MemberId, id: u64, payload: Bytes) {
         if let Some(entry) = self.apart.arrived(sender, id, payload) {
             self.hold(entry);
+            self.install();
         }
     }
 
-    /// Keep a message of the log.
+    /// Keep a message of the log. In another epoch's log its number is another message's.
     fn hold(&mut self, entry: Entry) {
         let (level, number) = (entry.level, entry.number);
+        if self.ballot.epoch_at(number).is_some_and(|epoch| epoch != entry.epoch) {
+            self.counters.stale += 1;
+            return;
+        }
         let most = self.settings.kept + self.settings.capacity;
         self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
         if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {

@@ -77,6 +77,7 @@ fn beat(rng: &mut SmallRng) -> Beat {
         freed,
         safe,
         limits: several(rng, |rng| number(rng) as u32),
+        is_settled: rng.random_bool(0.5),
     }
 }
 

@@ -283,7 +283,11 @@ impl Group {
             Action::Propose { by, epoch, add, remove } => self.propose(&mut world, by, epoch, &add, remove),
             Action::Promise { at, to, epoch } => {
                 let promise = world.process_mut(at).promise(epoch, self.bug)?;
-                Arc::make_mut(&mut world.sent).promises.insert((epoch, to, at), promise);
+                let sent = Arc::make_mut(&mut world.sent);
+                // The candidate asks the members of the views that it hears of, too.
+                let asked = sent.proposed.get_mut(&(epoch, to))?;
+                asked.extend(ids(&promise.chain).filter(|id| *id != to));
+                sent.promises.insert((epoch, to, at), promise);
             }
             Action::Fix { by, promised } => self.fix(&mut world, by, &promised)?,
             Action::NewView { at, from, epoch } => self.new_view(&mut world, at, from, epoch)?,

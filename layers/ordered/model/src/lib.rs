@@ -15,10 +15,6 @@
 //! heard of no other epoch, and two may at one time; what they send is checked. Credits, tokens, and memory that is freed. Messages
 //! that are submitted again. A promise carries all ranges behind the first gap, a history all epochs.
 //!
-//! **One rule is ahead of the code.** Here a member that is put out ends when a majority of the new view knows that the view is
-//! current. In the code it ends at once; a sequencer that crashes at this moment can leave members that need its promise
-//! ([`Bug::EndsEarly`]).
-//!
 //! Read first: [`checks`], then [`Group::after`]. The tests leave out one rule after the other ([`Bug`]), and each is missed.
 #![forbid(unsafe_code)]
 

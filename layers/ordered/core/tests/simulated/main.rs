@@ -11,7 +11,10 @@
 //!
 //! `AM_SIM_SEEDS=FROM..TO` runs those; `AM_SIM_SEED=N` one of them, and tells what happens.
 
+mod calm;
+mod candidates;
 mod checks;
+mod contents;
 mod plan;
 mod states;
 mod world;

@@ -51,10 +51,20 @@ fn a_late_state_does_not_undo_a_promise() {
 }
 
 #[test]
+fn a_promise_is_repeated_to_its_candidate_only() {
+    let mut core = with_state(&view(1, &[0, 1, 2], 0));
+    // The sequencer is silent.
+    let mut promises = |from| arrives_at(&mut core, Duration::from_secs(3), from, Message::Propose { epoch: Epoch(3) });
+    let first = promises(1);
+    assert_eq!((first.len(), promises(1)), (1, first), "it may be lost");
+    assert_eq!(promises(0), [], "an epoch is promised to one candidate");
+}
+
+#[test]
 fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     let first = view(1, &[0, 1, 2], 0);
     let mut core = with_state(&first);
-    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3] };
+    let beat = Beat { epoch: Epoch(1), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![9; 3], is_settled: false };
     arrives(&mut core, 0, Message::Beat(beat));
     let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
     for (number, level) in [(0, Level::Safe), (1, Level::Agreed)] {
@@ -79,4 +89,32 @@ fn a_member_that_diverged_keeps_what_it_has_acknowledged() {
     // The sequencer that it follows is silent.
     let promises = arrives_at(&mut core, Duration::from_secs(3), 0, Message::Propose { epoch: Epoch(3) });
     assert_eq!(promises[0].held, 1, "of a message that it has delivered as safe");
+}
+
+#[test]
+fn a_member_that_joins_again_with_a_state_does_not_send_what_may_be_in_it() {
+    let first = view(1, &[0, 1, 2], 0);
+    let mut core = with_state(&first);
+    let beat = |epoch, limits| {
+        Message::Beat(Beat {
+            epoch: Epoch(epoch),
+            beat: 1,
+            next: 1,
+            freed: 0,
+            safe: 0,
+            limits: vec![9; limits],
+            is_settled: false,
+        })
+    };
+    arrives(&mut core, 0, beat(1, 3));
+    let own = core.send(Duration::from_secs(1), Level::Agreed, Bytes::new()).expect("room");
+    // The others deliver it, and put this member out, which misses it.
+    let second = view(2, &[0, 1], 0);
+    let history = vec![(Epoch(1), 0), (Epoch(2), 0)];
+    arrives(&mut core, 0, Message::NewView(NewView { view: second.clone(), chain: vec![first], history }));
+    arrives(&mut core, 0, beat(2, 2));
+    core.on_message(Duration::from_secs(1), MemberId(0), state(Epoch(2), &second, 1));
+    let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
+    let returned = Output::Returned { id: own, may_be_delivered: true };
+    assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
 }

@@ -1,0 +1,72 @@
+//! The content of a long message arrives while the next view is fetched.
+
+use std::time::Duration;
+
+use am_ordered_core::{
+    Content, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Settings, Stamped, State, View,
+};
+use bytes::Bytes;
+
+const NOW: Duration = Duration::from_secs(1);
+
+fn view(epoch: u32, sequencer: u64) -> View {
+    let members = (0..3).map(|id| Member { id: MemberId(id), name: format!("m{id}"), link: 0 });
+    View { group: 1, epoch: Epoch(epoch), members: members.collect(), sequencer: MemberId(sequencer), tie_break: None }
+}
+
+/// Member 2 of a view.
+fn member() -> Core {
+    let mut core =
+        Core::join(Member { id: MemberId(2), name: "m2".into(), link: 0 }, Settings::default(), Duration::ZERO);
+    let history = vec![(Epoch(1), 0)];
+    let state = State { epoch: Epoch(1), view: view(1, 0), history, number: 0, state: Bytes::new() };
+    arrives(&mut core, 0, Message::State(state));
+    core
+}
+
+/// A message arrives. Returns those that are sent then.
+fn arrives(core: &mut Core, from: u64, message: Message) -> Vec<Message> {
+    core.on_message(NOW, MemberId(from), message);
+    let outputs = std::iter::from_fn(|| core.poll());
+    let sent = |output| match output {
+        Output::Send { message, .. } => Some(message),
+        _ => None,
+    };
+    outputs.filter_map(sent).collect()
+}
+
+/// A message of the sequencer gets this number. Its content has this id.
+fn stamped(number: u64, id: u64) -> Message {
+    let (epoch, seq, level, content) = (Epoch(1), number as u32, Level::Agreed, Content::Apart { id, length: 100 });
+    Message::Stamped(Stamped { epoch, number, sender: 0, seq, limit: 9, level, content })
+}
+
+fn data(id: u64) -> Message {
+    Message::Data { id, payload: Bytes::from_static(b"long") }
+}
+
+/// The next view, whose log begins behind this many messages.
+fn new_view(base: u64) -> Message {
+    let history = vec![(Epoch(1), 0), (Epoch(2), base)];
+    Message::NewView(NewView { view: view(2, 1), chain: vec![view(1, 0)], history })
+}
+
+#[test]
+fn a_content_that_the_next_view_lacks_installs_it() {
+    let mut core = member();
+    arrives(&mut core, 0, stamped(0, 7));
+    arrives(&mut core, 1, new_view(1));
+    let sent = arrives(&mut core, 0, data(7));
+    assert!(sent.contains(&Message::Installed { epoch: Epoch(2) }), "{sent:?}");
+}
+
+#[test]
+fn a_content_whose_place_is_void_is_in_no_log() {
+    let mut core = member();
+    arrives(&mut core, 0, stamped(1, 7));
+    arrives(&mut core, 1, new_view(1));
+    // Its sender sends it again in the next epoch, where another message has this place.
+    arrives(&mut core, 0, data(7));
+    let sent = arrives(&mut core, 1, Message::Repair { epoch: Epoch(2), from: 1, to: 2 });
+    assert_eq!(sent, [], "nothing has this number in the next view's log");
+}
