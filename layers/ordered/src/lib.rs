@@ -14,6 +14,9 @@
 //! A group goes on while a majority of its last [`View`] answers each other. A member that stops for a second stays one.
 //! `docs/promises.md` says what holds when members crash.
 //!
+//! Where all members are on one Ethernet, messages are frames of the group, and the sequencer's XDP program can number them without waking its
+//! process (`frames.rs`).
+//!
 //! Read first: `examples/chat.rs`, then [`Group`] and [`Replica`]. The protocol is in `am-ordered-core`, which has no I/O and no clock.
 //!
 //! ```
