@@ -1,8 +1,9 @@
 //! Groups over `xdp:`, in network namespaces on one bridge. Needs root.
 
 mod forged;
+mod long;
 
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,18 @@ impl Seen {
     fn of(node: &Node, group: &Group<Log>) -> Seen {
         Seen { log: group.replica().0.clone(), stamped: node.counters().get("xdp_stamped"), counters: group.counters() }
     }
+}
+
+/// Run members on hosts of their own, on one bridge.
+fn on_a_bridge<T: Send>(hosts: &[Host], member: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let member = &member;
+        let members: Vec<_> = (0..hosts.len())
+            .zip(hosts)
+            .map(|(number, host)| scope.spawn(move || host.enter(|| member(number)).unwrap()))
+            .collect();
+        members.into_iter().map(|member| member.join().unwrap()).collect()
+    })
 }
 
 /// A member that sends, and delivers while the sequencer's process does nothing.
@@ -105,17 +118,12 @@ fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
     // Nothing ends the sequencer's lease.
     let settings = Settings { silence: LONG, patience: LONG, ..Settings::default() };
     let barriers = [(); 3].map(|()| Barrier::new(MEMBERS));
-    let mut is_program = false;
-    let seen: Vec<Seen> = thread::scope(|scope| {
-        let (hosts, settings, barriers) = (&hosts, &settings, barriers.each_ref());
-        let is_program = &mut is_program;
-        let first = scope.spawn(move || hosts[0].enter(|| is_quiet(settings, barriers, is_program)).unwrap());
-        let others = ["m1", "m2"].into_iter().zip(&hosts[1..]);
-        let others: Vec<_> = others
-            .map(|(name, host)| scope.spawn(move || host.enter(|| sends(name, settings, barriers)).unwrap()))
-            .collect();
-        [first].into_iter().chain(others).map(|member| member.join().unwrap()).collect()
+    let is_program = Mutex::new(false);
+    let seen = on_a_bridge(&hosts, |number| match number {
+        0 => is_quiet(&settings, barriers.each_ref(), &mut is_program.lock().expect("one thread")),
+        number => sends(&format!("m{number}"), &settings, barriers.each_ref()),
     });
+    let is_program = is_program.into_inner().expect("one thread");
     assert!(seen.iter().all(|member| member.log == seen[0].log), "one order");
     let (stamped, echoed) = (seen[0].stamped, seen.iter().map(|member| member.counters.echoed).sum::<u64>());
     println!("{stamped} stamped by the program, {echoed} echoed");
