@@ -265,6 +265,12 @@ impl<R: Replica> Group<R> {
         Ok(frames.table(self.endpoint.time()).map(|_| ())?)
     }
 
+    /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does. While a network stamps a
+    /// message at this moment, they may not.
+    pub fn has_whole_credits(&self) -> bool {
+        self.inside.core.has_whole_credits()
+    }
+
     /// Own messages that were not delivered yet.
     pub fn waiting(&self) -> usize {
         self.inside.core.waiting()

@@ -220,6 +220,9 @@ impl Core {
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
+            Message::PutOut { why: Ended::NotInView, .. } if !self.was_member() && self.leave_at.is_none() => {
+                self.join_again();
+            }
             Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(why),
             _ if matches!(self.role, Role::Joining { .. }) => (),
             Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
@@ -387,9 +390,22 @@ impl Core {
         self.out.push_back(Output::Contact(Message::Join { member: self.me.clone(), held }));
     }
 
+    /// The sequencer of a new epoch does not know that this process wants to join.
+    fn join_again(&mut self) {
+        match self.role {
+            Role::Member => self.heard_at = Time::ZERO,
+            Role::Diverged { .. } => self.role = Role::Joining { ask_at: self.now },
+            Role::Joining { .. } | Role::Ended => (),
+        }
+    }
+
     /// Whether this process has the state, and is in no view.
     fn learns(&self) -> bool {
-        self.role == Role::Member && !self.ballot.chain().iter().any(|view| view.has(self.me.id))
+        self.role == Role::Member && !self.was_member()
+    }
+
+    fn was_member(&self) -> bool {
+        self.ballot.chain().iter().any(|view| view.has(self.me.id))
     }
 
     /// Whether this member is in the part of the group that goes on, as far as it knows.

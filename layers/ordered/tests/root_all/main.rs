@@ -2,6 +2,7 @@
 
 mod forged;
 mod long;
+mod sixteen;
 
 use std::sync::{Barrier, Mutex};
 use std::thread;

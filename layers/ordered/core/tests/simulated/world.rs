@@ -314,6 +314,11 @@ impl World {
                     Ended::NotInView => "put out: not in view",
                     Ended::Full => "put out: full",
                 });
+                let process = &self.processes[&id];
+                let was_member = process.core.views().any(|view| view.has(id));
+                if why == Ended::NotInView && !was_member {
+                    self.violation = Some(format!("{id}: wants to join, and is sent away: {why:?}"));
+                }
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
             }
