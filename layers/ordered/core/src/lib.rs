@@ -288,6 +288,10 @@ impl Core {
         if epoch == view.epoch && from == view.sequencer {
             self.on_current(epoch);
             self.heard_at = self.now;
+            // As long as beats arrive in time, nothing is due.
+            if self.is_primary() {
+                self.primary_at = self.now;
+            }
         }
     }
 

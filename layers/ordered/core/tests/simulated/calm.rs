@@ -7,7 +7,7 @@ use am_ordered_core::{Core, Member, MemberId, Message, Output, Settings, Time};
 use bytes::Bytes;
 
 /// The time that a message takes.
-const DELAY: Time = Duration::from_micros(100);
+const DELAY: Time = Duration::from_micros(3000);
 
 /// Processes, and what they have reported.
 struct Group {
@@ -106,5 +106,34 @@ fn members_that_answer_a_candidate_are_not_silent() {
         group.deaf.clear();
         group.pass(LONG);
         assert_eq!(group.view(0), [0, 1], "{deaf:?} could hear nothing for 8 s and {more} ms");
+    }
+}
+
+/// The first report that a majority is missed.
+fn missed(group: &Group) -> Option<&(MemberId, Output)> {
+    group.reports.iter().find(|(_, output)| matches!(output, Output::Primary(_)))
+}
+
+#[test]
+fn a_sequencer_is_replaced_before_a_majority_is_missed() {
+    let mut group = Group::of(4);
+    group.pass(LONG);
+    group.cores.remove(&MemberId(0));
+    group.pass(Duration::from_secs(1));
+    assert_eq!(missed(&group), None);
+}
+
+#[test]
+fn members_that_leave_miss_no_majority() {
+    for pause in (0..40).map(Duration::from_millis) {
+        let mut group = Group::of(7);
+        for id in (1..7).map(MemberId) {
+            let now = group.now;
+            group.cores.get_mut(&id).expect("it is there").leave(now);
+            group.pass(pause);
+        }
+        group.pass(Duration::from_secs(1));
+        assert_eq!(missed(&group), None, "one leaves each {pause:?}");
+        assert_eq!(group.view(0), [0]);
     }
 }
