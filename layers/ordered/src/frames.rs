@@ -45,6 +45,11 @@ impl Frames {
         self.multicast.group()
     }
 
+    /// The address to which the frames go.
+    pub(crate) fn address(&self) -> Address {
+        am_api::group_frames::address(self.group())
+    }
+
     /// Why the network does not stamp, or the table in which it does, if this member becomes the sequencer. `now` is the member's time.
     pub(crate) fn table(&self, now: am_ordered_core::Time) -> Result<StampTable, &str> {
         let clock = Multicast::lease_clock().saturating_sub(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));

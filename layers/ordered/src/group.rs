@@ -83,8 +83,8 @@ am_api::debug_as_display!(NotLeft);
 pub struct Counters {
     /// Messages that made no sense, or were for a process that ran here before.
     pub malformed: u64,
-    /// Messages that were not accepted: see [`am_ordered_core::Counters`].
-    pub refused: am_ordered_core::Counters,
+    /// What the protocol did not accept, or repaired: see [`am_ordered_core::Counters`].
+    pub protocol: am_ordered_core::Counters,
     /// Messages between members that found no room to wait, or whose connection had ended. The protocol sends them again.
     pub dropped: u64,
     /// Stamped messages that arrived as frames of the group.
@@ -92,6 +92,9 @@ pub struct Counters {
     /// Of these, own ones that were sent to the sequencer's process, because its network has stamped them.
     pub echoed: u64,
 }
+
+/// So many repaired messages show that frames hardly arrive.
+const MANY: u64 = 100;
 
 /// The most processes whose nodes are remembered.
 const MOST_NODES: usize = 1024;
@@ -265,6 +268,22 @@ impl<R: Replica> Group<R> {
         Ok(frames.table(self.endpoint.time()).map(|_| ())?)
     }
 
+    /// What is wrong with the way of the group's frames to this member, and what to do. Messages arrive nevertheless, slowly.
+    pub fn health(&self) -> Option<String> {
+        let Inside { core, frames, .. } = &self.inside;
+        let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
+        let hardly = core.view().has_links() && repaired >= MANY && frames.stamped * 10 < repaired;
+        hardly.then(|| {
+            format!(
+                "frames to the group's address {} hardly arrive: {} did, and {repaired} messages had to be fetched from other members. A switch on \
+                 the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
+                 dev PORT mcast_flood on`)",
+                frames.address(),
+                frames.stamped
+            )
+        })
+    }
+
     /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does. While a network stamps a
     /// message at this moment, they may not.
     pub fn has_whole_credits(&self) -> bool {
@@ -278,9 +297,9 @@ impl<R: Replica> Group<R> {
 
     /// What has happened to messages.
     pub fn counters(&self) -> Counters {
-        let refused = self.inside.core.counters();
+        let protocol = self.inside.core.counters();
         let (frames, echoed) = self.inside.frames.as_ref().map_or((0, 0), |frames| (frames.stamped, frames.echoed));
-        Counters { malformed: self.inside.malformed, refused, dropped: self.links.dropped, frames, echoed }
+        Counters { malformed: self.inside.malformed, protocol, dropped: self.links.dropped, frames, echoed }
     }
 
     /// Receive the frames of the group, and let the network stamp them if this member becomes the sequencer.

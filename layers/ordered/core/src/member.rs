@@ -75,7 +75,7 @@ pub struct Delivery {
     pub own: Option<u64>,
 }
 
-/// Messages that were not accepted.
+/// What has happened to messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// From processes that are no members, and may not send them.
@@ -84,6 +84,8 @@ pub struct Counters {
     pub stale: u64,
     /// To be stamped, and out of turn, without credit, or while there is no lease. The sender sends them again.
     pub not_stamped: u64,
+    /// Accepted ones that another member sent because they were missing here.
+    pub repaired: u64,
 }
 
 /// How far another member is.

@@ -293,6 +293,7 @@ impl Core {
             self.hold(entry);
         }
         if self.log.held() > held {
+            self.counters.repaired += self.log.held() - held;
             // The next gap is asked for at once, and of the same member.
             self.repair.attempt = self.repair.attempt.wrapping_sub(1);
             self.repair.at = self.repair.at.map(|_| self.now);

@@ -3,6 +3,7 @@
 mod forged;
 mod long;
 mod sixteen;
+mod snooping;
 
 use std::sync::{Barrier, Mutex};
 use std::thread;
