@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use am_ordered_core::{Level, MemberId, Number};
 use bytes::Bytes;
 
+use crate::network;
 use crate::world::{Process, World};
 
 /// A message: its sender, and the sender's count.
@@ -40,6 +41,10 @@ pub(crate) fn always(world: &World) -> Result<(), String> {
         live().filter(|(_, process)| process.core.gives_numbers(world.now())).map(|(id, _)| *id).collect();
     if leads.len() > 1 {
         return Err(format!("{leads:?} give numbers at one time"));
+    }
+    let stamping = network::stamping(world);
+    if stamping.len() > 1 {
+        return Err(format!("the programs of {stamping:?} give numbers at one time"));
     }
     match live().find(|(_, process)| !process.core.has_whole_credits()) {
         Some((id, _)) => Err(format!("the credits of {id} do not add up")),

@@ -1,11 +1,11 @@
 //! Groups on a simulated network, in virtual time: members that join, leave, crash and stop; messages that are lost, doubled and
-//! overtaken; networks that part, in one direction too. Each run follows from its seed.
+//! overtaken; networks that part, in one direction too; in half of the runs the network stamps. Each run follows from its seed.
 //!
 //! - One order: every member delivers what the group's sequence has at that number, without a gap.
 //! - A sender's messages keep their order, and no message is delivered twice.
 //! - A message that was delivered as `Safe` is part of the group's sequence.
 //! - A message that came back as not delivered was delivered nowhere.
-//! - At any time at most one member gives numbers with a lease.
+//! - At any time at most one member gives numbers with a lease, and so does the program of at most one host.
 //! - The sequencer's credits add up.
 //! - Once faults stop, all live members have one view, and every message is delivered.
 //!
@@ -15,6 +15,7 @@ mod calm;
 mod candidates;
 mod checks;
 mod contents;
+mod network;
 mod plan;
 mod states;
 mod world;

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) doubled: f64,
     /// The longest time that a message takes.
     pub(crate) delay: Time,
+    /// The network stamps.
+    pub(crate) stamps: bool,
     /// The mean time between two messages of a member, and the part of them that is `Safe`.
     pub(crate) pause: Time,
     pub(crate) safe: f64,
@@ -53,6 +55,7 @@ impl Plan {
             fault_pause: Duration::from_millis(*pick(&mut rng, &[50, 200, 600])),
             faults_end: Duration::from_millis(2500),
             quiet: Duration::from_secs(12),
+            stamps: rng.random_bool(0.5),
         }
     }
 }

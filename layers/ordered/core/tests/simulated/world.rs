@@ -4,12 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use am_ordered_core::{Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, Settings, Time, View};
+use am_ordered_core::{
+    Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, Settings, StampTable, Time, View,
+};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::checks::{self, Key};
+use crate::network::{self, Arrived, Verdict};
 use crate::plan::{Plan, pick};
 
 /// What happened, and how often.
@@ -33,6 +36,8 @@ pub(crate) const SEEN: &[&str] = &[
     "returned",
     "state taken",
     "sequencer replaced",
+    "stamped by the network",
+    "not stamped by the network",
 ];
 
 /// A process, dead or alive.
@@ -53,13 +58,14 @@ pub(crate) struct Process {
     left_to_send: u64,
     send_at: Time,
     stopped_until: Option<Time>,
-    inbox: Vec<(MemberId, Message)>,
+    inbox: Vec<(MemberId, Arrived)>,
+    pub(crate) table: StampTable,
     tick_at: Time,
 }
 
 #[derive(Debug)]
 enum Event {
-    Arrive { from: MemberId, to: MemberId, message: Message },
+    Arrive { from: MemberId, to: MemberId, arrived: Arrived },
     Tick(MemberId),
     Resume(MemberId),
     Fault,
@@ -135,7 +141,8 @@ impl World {
     fn start(&mut self) {
         let id = MemberId(self.next_id);
         self.next_id += 1;
-        let me = Member { id, name: format!("m{}", id.0), link: 0 };
+        let link = if self.plan.stamps { network::link(id) } else { 0 };
+        let me = Member { id, name: format!("m{}", id.0), link };
         let patience = Duration::from_millis(800);
         let (capacity, tie_break) = (self.plan.capacity, self.plan.tie_break.then(|| "m0".to_owned()));
         let settings = Settings {
@@ -147,10 +154,12 @@ impl World {
             apart: 64,
             ..Settings::default()
         };
-        let core = match id.0 {
+        let mut core = match id.0 {
             0 => Core::found(me, settings, self.now),
             _ => Core::join(me, settings, self.now),
         };
+        let table = network::table();
+        core.stamp_in(table.clone());
         let process = Process {
             core,
             is_alive: true,
@@ -166,6 +175,7 @@ impl World {
             send_at: self.now,
             stopped_until: None,
             inbox: vec![],
+            table,
             tick_at: Time::ZERO,
         };
         self.processes.insert(id, process);
@@ -180,7 +190,7 @@ impl World {
             }
             self.now = self.now.max(time);
             match self.by_order.remove(&order).expect("each event happens once") {
-                Event::Arrive { from, to, message } => self.arrive(from, to, message),
+                Event::Arrive { from, to, arrived } => self.arrive(from, to, arrived),
                 Event::Tick(id) if self.processes[&id].tick_at == time => self.work(id),
                 Event::Tick(_) => (),
                 Event::Resume(id) => self.resume(id),
@@ -199,22 +209,58 @@ impl World {
         Ok(std::mem::take(&mut self.seen))
     }
 
-    fn arrive(&mut self, from: MemberId, to: MemberId, message: Message) {
+    fn arrive(&mut self, from: MemberId, to: MemberId, arrived: Arrived) {
         let Some(process) = self.processes.get_mut(&to).filter(|process| process.is_alive) else { return };
+        if let Arrived::Message(message) = &arrived
+            && self.plan.stamps
+        {
+            match network::program(&process.table, process.core.view().group, self.now, from, message) {
+                Verdict::ForTheProcess => (),
+                Verdict::Dropped => return self.saw("not stamped by the network"),
+                Verdict::Stamped(stamped) => {
+                    self.saw("stamped by the network");
+                    return self.send_to_all(to, &Arrived::Frame(stamped, false));
+                }
+            }
+        }
+        let process = self.processes.get_mut(&to).expect("it is there");
         if process.stopped_until.is_some() {
-            process.inbox.push((from, message));
+            process.inbox.push((from, arrived));
             return;
         }
-        process.core.on_message(self.now, from, message);
+        self.take(from, to, arrived);
         self.work(to);
+    }
+
+    /// A process gets what has arrived. A sender sends a frame that the network has stamped to the sequencer's process.
+    fn take(&mut self, from: MemberId, to: MemberId, arrived: Arrived) {
+        let process = self.processes.get_mut(&to).expect("it is there");
+        match arrived {
+            Arrived::Message(message) => process.core.on_message(self.now, from, message),
+            Arrived::Frame(stamped, is_held) => {
+                let view = process.core.view();
+                let is_own = stamped.epoch == view.epoch && view.slot(to) == Some(usize::from(stamped.sender));
+                let echo = (is_own && !is_held).then(|| stamped.clone());
+                process.core.on_stamped_frame(self.now, stamped);
+                if let Some(echo) = echo {
+                    self.send(to, from, Arrived::Frame(echo, true));
+                }
+            }
+        }
+    }
+
+    /// A frame to the group reaches all but the host that it comes from.
+    fn send_to_all(&mut self, from: MemberId, arrived: &Arrived) {
+        let others: Vec<MemberId> = self.live().filter(|id| *id != from).collect();
+        others.into_iter().for_each(|to| self.send(from, to, arrived.clone()));
     }
 
     fn resume(&mut self, id: MemberId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
         if process.stopped_until.is_some_and(|until| until <= self.now) {
             process.stopped_until = None;
-            for (from, message) in std::mem::take(&mut process.inbox) {
-                process.core.on_message(self.now, from, message);
+            for (from, arrived) in std::mem::take(&mut process.inbox) {
+                self.take(from, id, arrived);
             }
             self.work(id);
         }
@@ -256,17 +302,20 @@ impl World {
 
     fn carry_out(&mut self, id: MemberId, output: Output) {
         match output {
-            Output::Send { to, message } => self.send(id, to, message),
+            Output::Send { to, message } => self.send(id, to, Arrived::Message(message)),
             Output::Multicast(message) => {
+                if let Some(frame) = network::as_frame(&message).filter(|_| self.plan.stamps) {
+                    return self.send_to_all(id, &frame);
+                }
                 for to in self.processes[&id].core.audience() {
-                    self.send(id, to, message.clone());
+                    self.send(id, to, Arrived::Message(message.clone()));
                 }
             }
             Output::Contact(message) => {
                 let others: Vec<MemberId> = self.live().filter(|other| *other != id).collect();
                 if !others.is_empty() {
                     let to = *pick(&mut self.rng, &others);
-                    self.send(id, to, message);
+                    self.send(id, to, Arrived::Message(message));
                 }
             }
             Output::Deliver(delivery) => self.deliver(id, delivery),
@@ -338,11 +387,12 @@ impl World {
         self.tell(|| format!("{id}: delivers {number} {key:?} {level:?}"));
     }
 
-    fn send(&mut self, from: MemberId, to: MemberId, message: Message) {
+    fn send(&mut self, from: MemberId, to: MemberId, arrived: Arrived) {
         if self.cuts.values().any(|cut| cut.contains(&(from, to))) || self.rng.random_bool(self.plan.loss) {
             return;
         }
-        if self.tells
+        if let Arrived::Message(message) = &arrived
+            && self.tells
             && !matches!(
                 message,
                 Message::Stamped(_)
@@ -364,7 +414,7 @@ impl World {
                 at = at.max(*last + Duration::from_nanos(1));
                 *last = at;
             }
-            self.at(at, Event::Arrive { from, to, message: message.clone() });
+            self.at(at, Event::Arrive { from, to, arrived: arrived.clone() });
         }
     }
 
