@@ -102,6 +102,7 @@ impl Missing {
 const LEGEND: &str = concat!(
     "  am          a bare request and its reply, between two of the members' hosts; safe, agreed: our levels\n",
     "  corosync    its closed process groups, a daemon beside each member, over kernel UDP\n",
+    "  openraft    its replicated log, in memory, over TCP, until the member applies the message: so as safe is\n",
     "  senders     members that send; one and two are not the sequencer, if there are others\n",
     "  in turn     a message is sent when its sender has the one before it; stream: 64 of each sender on their way, 2 of 1 MiB\n",
     "  own, last   from sending until the sender has its message, and until the last member has it\n",
@@ -127,6 +128,7 @@ fn columns<'a>() -> [Column<Row<'a>>; 17] {
         ("load", "load", |row| Cell::text(if row.work.load == Load::InTurn { "in turn" } else { "stream" })),
         ("", "transport", |row| match row.work.stack {
             Stack::Corosync => Cell::text("udp"),
+            Stack::Openraft => Cell::text("tcp"),
             _ => Cell::text(&row.of.transport),
         }),
         (">own p50", "own_ns.p50", |row| quantile(&row.own, 0.5)),

@@ -13,10 +13,12 @@ pub(crate) enum Stack {
     Safe,
     /// Corosync's closed process groups.
     Corosync,
+    /// A replicated log of openraft.
+    Openraft,
 }
 
 impl Stack {
-    pub(crate) const ALL: [Stack; 4] = [Stack::Am, Stack::Agreed, Stack::Safe, Stack::Corosync];
+    pub(crate) const ALL: [Stack; 5] = [Stack::Am, Stack::Agreed, Stack::Safe, Stack::Corosync, Stack::Openraft];
 
     /// The name in tables and in JSON.
     pub(crate) fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Stack {
             Stack::Agreed => "agreed",
             Stack::Safe => "safe",
             Stack::Corosync => "corosync",
+            Stack::Openraft => "openraft",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod am;
 mod ours;
+mod raft;
 mod seen;
 
 use std::io::stdout;
@@ -62,6 +63,7 @@ fn open(opening: &Opening, orders: &Lines<Order>, watch: &Watch) -> Result<(), E
     let seen = Shared::default();
     let member: Box<dyn Member> = match opening.stack {
         Stack::Am => Box::new(am::Pair::open(&node(opening, watch)?, opening, seen.clone())?),
+        Stack::Openraft => Box::new(raft::Node::open(opening, seen.clone())?),
         _ => Box::new(ours::Ours::open(&node(opening, watch)?, opening, seen.clone())?),
     };
     Loop { member, seen, orders, watch }.run()
