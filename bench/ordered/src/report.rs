@@ -179,3 +179,81 @@ fn fail_over_columns<'a>() -> [Column<(&'a Figures, usize)>; 4] {
         }),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use am_measure::{Cores, round_trips};
+
+    use super::*;
+    use crate::measured::{FailOver, Measured};
+    use crate::turn::Sample;
+    use crate::work::LONG;
+
+    /// Groups of two and four on two cores, in two rounds. `micros` has the time of each stack's null message in the smaller group in the
+    /// first round; in the second round, and in the larger group, all take twice as long.
+    fn figures(micros: [u64; 5], ms: f64) -> Figures {
+        let members = vec![2, 4];
+        let rows: Vec<Work> = members
+            .iter()
+            .flat_map(|members| Stack::ALL.iter().flat_map(|stack| Work::all_of(*stack, *members, &[LONG])))
+            .collect();
+        let one = |work: &Work, round: usize| {
+            let ns = micros[work.stack as usize] * 1000 * (round as u64 + 1) * work.members as u64 / 2;
+            let (mut own, mut last) = (round_trips(), round_trips());
+            if work.load == Load::InTurn {
+                own.record_n(ns, 10).unwrap();
+                last.record_n(2 * ns, 10).unwrap();
+            }
+            Measured { round, work: *work, sample: Sample { own, last, rate: 1e9 / ns as f64 } }
+        };
+        let all = (0..2).flat_map(|round| rows.iter().map(move |work| one(work, round))).collect();
+        let missing = vec![Missing { round: 1, what: "the rest of safe".into(), why: "it was put out".into() }];
+        Figures {
+            rows,
+            all,
+            fail_overs: vec![FailOver { members: 4, ms }],
+            missing,
+            members,
+            rounds: 2,
+            transport: "xdp".to_owned(),
+            cores: Cores { near: Some(0), far: Some(1) },
+            usable: 2,
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_reached_or_it_is_said_that_it_is_not() {
+        let of = |figures: &Figures| {
+            let summary = figures.summary();
+            let gates = summary["gates"].as_array().unwrap();
+            let of_two = gates.iter().filter(|gate| gate["members"] == 2 || gate["name"] == "failover_ms");
+            of_two.map(|gate| gate["reached"].as_bool().unwrap()).collect::<Vec<_>>()
+        };
+        // A stream of long messages takes as long as a null message here.
+        let good = figures([10, 11, 20, 100, 300], 120.0);
+        assert_eq!(of(&good), [true; 6]);
+        let summary = good.summary();
+        assert_eq!((&summary["members"], &summary["failover_ms"]), (&json!(2), &json!(120.0)));
+        assert!((summary["agreed_over_am"].as_f64().unwrap() - 1.1).abs() < 0.01);
+        assert!(summary["host_over_program"].is_null());
+        let bad = figures([10, 20, 30, 90, 300], 300.0);
+        assert_eq!(of(&bad), [false; 6]);
+        let said = bad.report().text;
+        for part in [
+            "groups of 2 (spin), 4 (sleep) members, each a process; all share 2 cores",
+            "  agreed_over_am                   2  2.00  rounds: 2.00 to 2.00  at most 1.60   not reached\n",
+            "  not measured in round 2: the rest of safe: it was put out\n",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_papers_group_is_compared_with_the_largest_that_is_no_larger() {
+        let paper = figures([10, 11, 20, 100, 300], 120.0).summary()["paper"].clone();
+        let latency = &paper[1];
+        // Two senders in turn, the last member's delivery, in microseconds: two rounds, of 44 and of 88.
+        assert_eq!((&latency["paper"], &latency["initial"]), (&json!(273.0), &json!(867.0)));
+        assert!((latency["ours"].as_f64().unwrap() - 44.0).abs() < 1.0, "{latency}");
+    }
+}

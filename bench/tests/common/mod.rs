@@ -258,7 +258,7 @@ pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: 
     assert!(summary.get("host_over_program").is_some_and(Value::is_null), "{summary}");
     let gates = summary["gates"].as_array().unwrap();
     assert!(gates.iter().all(|gate| gate["what"].is_string() && gate["reached"].is_boolean()), "{summary}");
-    assert_eq!(gates.len(), if has_corosync { 6 } else { 4 }, "no gate of 1 MiB, which was not measured: {summary}");
+    assert_eq!(gates.len(), if has_corosync { 5 } else { 3 }, "no gate of 1 MiB, which was not measured: {summary}");
     assert_eq!(summary["paper"][1]["paper"], 273.0);
 }
 

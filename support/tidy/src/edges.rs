@@ -60,7 +60,17 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("bench/rpc", &["am-measure", "active-messages", "am-rpc"]),
     (
         "bench",
-        &["am-measure", "am-papers", "am-bench-ordered", "am-bench-rpc", "active-messages", "core", "layers", "backends", "am-netns"],
+        &[
+            "am-measure",
+            "am-papers",
+            "am-bench-ordered",
+            "am-bench-rpc",
+            "active-messages",
+            "core",
+            "layers",
+            "backends",
+            "am-netns",
+        ],
     ),
     (
         "bench/cost",

@@ -133,13 +133,15 @@ impl Loop<'_> {
     }
 
     fn measure(&mut self, job: Job) -> Result<(), Error> {
+        // Long contents take a while to make, so before the start.
+        let bytes = Check::new(job.size).bytes;
         *self.seen.lock() = Seen::of(job.size);
         say(&Answer::Begun)?;
         let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
         let begin = clock() + job.warm_up;
         self.seen.lock().counts_from = begin;
         if job.sends() {
-            let sent = self.send(job, begin)?;
+            let sent = self.send(job, &bytes, begin)?;
             self.until("own messages", |this| this.seen.lock().own >= sent.sent)?;
             say(&Answer::Done(sent))?;
         }
@@ -150,8 +152,8 @@ impl Loop<'_> {
     }
 
     /// Send until the time is over. It counts from `begin` on.
-    fn send(&mut self, job: Job, begin: u64) -> Result<Sent, Error> {
-        let (bytes, end) = (Check::new(job.size).bytes, begin.saturating_add(job.time));
+    fn send(&mut self, job: Job, bytes: &[u8], begin: u64) -> Result<Sent, Error> {
+        let end = begin.saturating_add(job.time);
         let (mut sent, mut turn) = (Sent::default(), job.rank as u64);
         loop {
             let now = clock();
@@ -160,10 +162,10 @@ impl Loop<'_> {
             }
             let (count, own) = self.seen.lock().counts();
             if job.window > 0 {
-                while sent.sent - own < job.window as u64 && self.member.send(&bytes)? {
+                while sent.sent - own < job.window as u64 && self.member.send(bytes)? {
                     sent.sent += 1;
                 }
-            } else if count == turn && self.member.send(&bytes)? {
+            } else if count == turn && self.member.send(bytes)? {
                 sent.sent += 1;
                 if now >= begin && turn < KEPT as u64 {
                     sent.times.push((turn, now));
