@@ -13,6 +13,7 @@
 
 mod channel;
 pub mod chart;
+mod check;
 mod content;
 mod cores;
 pub mod deploy;
@@ -37,6 +38,7 @@ mod topology;
 mod watch;
 
 pub use channel::SpinWait;
+pub use check::{Check, changed};
 pub use cores::{Cores, CoresArg, pin};
 pub use driver::Driver;
 pub use error::Error;

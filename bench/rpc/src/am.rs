@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request};
 use am_measure::drivers::facility;
-use am_measure::{Amount, Driver, Error, SpinWait, Watch};
+use am_measure::{Amount, Check, Driver, Error, SpinWait, Watch, changed};
 use futures_channel::oneshot;
 
 use crate::load::{Clocked, Sample};
 use crate::near::{Given, NAMES, Near};
-use crate::work::{Check, Work, changed};
+use crate::work::Work;
 
 const ENDPOINT: &str = "am-bench";
 const DATA: HandlerId = HandlerId(0);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use am_api::Node;
 use am_measure::drivers::facility;
-use am_measure::{Amount, Error, Watch};
+use am_measure::{Amount, Check, Error, Watch, changed};
 use am_rpc::codec::Serde;
 use am_rpc::{CallError, Rpc, service};
 use futures_channel::oneshot;
@@ -17,7 +17,7 @@ use crate::am::{MAX_WAIT, OPENING};
 use crate::load::{Sample, keep_busy};
 use crate::near::{Given, NAMES, Near};
 use crate::order::{Order, order};
-use crate::work::{Check, LONG, Method, Work, changed};
+use crate::work::{LONG, Method, Work};
 
 #[service]
 trait Calls {

@@ -1,9 +1,5 @@
 //! What is measured: the stack that carries a call, the call, and the number of calls under way at once.
 
-use std::cell::Cell;
-
-use am_measure::Error;
-
 /// A stack that carries calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stack {
@@ -105,56 +101,9 @@ impl Work {
     }
 }
 
-/// Checks what comes back: the length of each result, and all bytes of one in 16.
-#[derive(Debug)]
-pub(crate) struct Check {
-    pub(crate) bytes: Vec<u8>,
-    results: Cell<u32>,
-}
-
-/// Of this number of results, all bytes of one are compared.
-const COMPARED: u32 = 16;
-
-impl Check {
-    pub(crate) fn new(size: usize) -> Check {
-        // No short period, so that a shifted part differs.
-        let bytes = (0..size).map(|at| (at * 31 + at / 251) as u8).collect();
-        Check { bytes, results: Cell::new(0) }
-    }
-
-    /// Whether this is what was sent.
-    #[inline]
-    pub(crate) fn is_sent(&self, result: &[u8]) -> bool {
-        let nth = self.results.get();
-        self.results.set(nth.wrapping_add(1));
-        result.len() == self.bytes.len() && (!nth.is_multiple_of(COMPARED) || result == self.bytes)
-    }
-
-    /// As [`is_sent`](Check::is_sent).
-    pub(crate) fn check(&self, result: &[u8]) -> Result<(), Error> {
-        if self.is_sent(result) { Ok(()) } else { Err(changed()) }
-    }
-}
-
-/// A result is not what it has to be.
-pub(crate) fn changed() -> Error {
-    Error::Changed("a result arrived with wrong content or length, so no figure here is valid".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_wrong_length_is_found_at_once_and_wrong_content_within_sixteen() {
-        let check = Check::new(300);
-        let mut wrong = check.bytes.clone();
-        wrong[7] ^= 1;
-        let found: Vec<bool> = (0..2 * COMPARED).map(|_| !check.is_sent(&wrong)).collect();
-        assert_eq!(found.iter().filter(|found| **found).count(), 2);
-        assert!((0..COMPARED).all(|_| !check.is_sent(&wrong[..299])));
-        assert!((0..COMPARED).all(|_| check.is_sent(&check.bytes)));
-    }
 
     #[test]
     fn null_calls_are_measured_by_every_stack() {

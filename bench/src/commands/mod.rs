@@ -4,6 +4,7 @@ mod measured;
 
 use std::io::{ErrorKind, Write, stdout};
 
+use am_bench_ordered::{self as ordered, OrderedArgs};
 use am_bench_rpc::RpcArgs;
 use am_papers::ablation::AblationArgs;
 use am_papers::bounce::BounceArgs;
@@ -44,6 +45,7 @@ EXAMPLES
     am-bench table2
     am-bench table2 --wire 1gbit
     am-bench rpc --plot rpc.svg
+    am-bench ordered --members 2,4 --plot ordered.svg
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
   In one process, no root:
@@ -134,6 +136,10 @@ pub(crate) enum Command {
     /// Remote procedure calls, one at a time and 64 at once, by size: ours of each kind, beside the bare request and reply that
     /// they are made of, tonic and tarpc, and beside tables 3 and 4 of the Orca paper, as ratios [default: --hosts veth]
     Rpc(RpcArgs),
+    /// Totally ordered multicast in groups of several sizes, Agreed and Safe: latency, rate, and the time without delivery when
+    /// the sequencer is killed; beside a bare request and its reply, Corosync and openraft, and beside tables 2 and 3 of the
+    /// Orca paper [default: --hosts veth (namespaces on a bridge, root)]
+    Ordered(OrderedArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -148,6 +154,9 @@ pub(crate) enum Command {
     /// The process that calls in `busy`, which starts it.
     #[command(hide = true)]
     Caller,
+    /// A member of a group of `ordered`, which starts it.
+    #[command(hide = true)]
+    Member,
 }
 
 /// The far side between two machines.
@@ -211,11 +220,13 @@ impl Cli {
             Some(Command::Phases(args)) => args.run(watch),
             Some(Command::Table2(args)) => args.run(watch),
             Some(Command::Rpc(args)) => args.run(watch),
+            Some(Command::Ordered(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),
             Some(Command::Turn) => compare::take_turn(watch),
             Some(Command::Caller) => busy::call(watch),
+            Some(Command::Member) => ordered::be_member(watch),
         }
     }
 }

@@ -28,10 +28,13 @@ fn places(line: &str) -> Result<Vec<Topology>, String> {
         Some(Command::Busy(args)) => args.topologies(),
         Some(Command::Table2(args)) => one(args.topology()),
         Some(Command::Rpc(args)) => one(args.topology()),
+        Some(Command::Ordered(args)) => one(args.topology()),
         Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
         None if cli.serve => cli.end.transport().map(|_| vec![]),
         None => cli.run(&Watch::default()).map(none),
-        Some(Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn | Command::Caller) => Ok(vec![]),
+        Some(
+            Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn | Command::Caller | Command::Member,
+        ) => Ok(vec![]),
     };
     places.map_err(|error| {
         assert_eq!(error.exit_code(), 2, "{line}: {error}");
@@ -69,6 +72,8 @@ fn places_have_names() {
         ("table2 --mtu 3000", Topology::Veth(3000, None)),
         ("rpc", Topology::Veth(1500, None)),
         ("rpc --hosts udp --size 1K --plot a.svg", Topology::Processes(LocalTransport::Udp, None)),
+        ("ordered", Topology::Veth(1500, None)),
+        ("ordered --hosts shm --members 2,8 --size 1K --plot a.svg", Topology::Processes(LocalTransport::Shm, None)),
         ("bounce", Topology::Veth(1500, None)),
         ("bounce --hosts shm --size 64 --rounds 3", Topology::Processes(LocalTransport::Shm, None)),
         ("ablation --mtu 3000", Topology::Veth(3000, None)),
@@ -174,6 +179,10 @@ const WRONG: &[(&str, &str)] = &[
     ("phases --size 1M", "up to 65536"),
     ("rpc --size 2M", "from 1 to 1048576"),
     ("rpc --size 1K,1K", "--size names 1024 twice"),
+    ("ordered --members 17", "from 2 to 16"),
+    ("ordered --members 4,4", "--members names 4 twice"),
+    ("ordered --size 2M", "from 1 to 1048576"),
+    ("ordered --hosts memif", "possible values: veth, udp"),
     ("rpc --hosts loopback", "possible values: veth, udp"),
     ("latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1", "--peer"),
     ("latency --size huge", "--size"),

@@ -6,6 +6,7 @@ mod common;
 mod busy;
 mod loopback;
 mod many;
+mod ordered;
 mod peer;
 mod phases;
 mod processes;

@@ -223,6 +223,45 @@ pub(crate) fn check_calls(lines: &[Value], size: u64, transport: &str) {
     assert_eq!(summary["ratios"].as_array().unwrap().len(), 12, "three others, two sizes, one and 64 at once");
 }
 
+/// Checks the rows of `ordered` with a group of more than two and one size of messages, and that the summary's ratios are those of the rows.
+pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: &str, stacks: &[&str]) {
+    let rows: Vec<&Value> = lines.iter().filter(|line| line["via"].is_string()).collect();
+    let of = |via: &str| rows.iter().filter(|line| line["via"] == via).count();
+    let expected: Vec<usize> = stacks.iter().map(|via| if *via == "am" { 3 } else { 2 + 2 * 3 }).collect();
+    assert_eq!(stacks.iter().map(|via| of(via)).collect::<Vec<_>>(), expected, "{}", summary(lines)["missing"]);
+    let kernel = |via: &Value| if via == "openraft" { "tcp" } else { "udp" };
+    for line in &rows {
+        let is_ours = line["via"] != "openraft" && line["via"] != "corosync";
+        assert_eq!(line["transport"], if is_ours { transport } else { kernel(&line["via"]) }, "{line}");
+        assert!(line["members"] == members && (line["size"] == 0 || line["size"] == size), "{line}");
+        assert!(line["messages_per_s"].as_f64() > Some(0.0), "{line}");
+        if line["load"] == "in turn" {
+            let at = |time: &str, key: &str| line[time][key].as_u64().expect(time);
+            assert!(0 < at("own_ns", "p50") && at("own_ns", "p50") <= at("own_ns", "p99"), "{line}");
+            assert!(at("own_ns", "p50") <= at("last_ns", "p50") && line["n"].as_u64() > Some(0), "{line}");
+        }
+    }
+    let fail_over = lines.iter().find(|line| line["fail_over"].is_string()).expect("a row of the sequencer's end");
+    let summary = summary(lines);
+    assert_eq!(summary["failover_ms"], fail_over["failover_ms"]);
+    assert!(summary["failover_ms"].as_f64() > Some(0.0), "{summary}");
+    let own = |via: &str| {
+        let is = |line: &&&Value| line["via"] == via && line["load"] == "in turn" && line["senders"] == "one";
+        rows.iter().find(is).unwrap_or_else(|| panic!("no null message by {via}"))["own_ns"]["p50"].as_f64().unwrap()
+    };
+    for (name, expected) in [("agreed_over_am", own("agreed") / own("am")), ("safe_over_am", own("safe") / own("am"))] {
+        let ratio = summary[name].as_f64().expect(name);
+        assert!((ratio / expected - 1.0).abs() < 0.01, "{name}: {ratio}, and {expected} of the rows");
+    }
+    let has_corosync = stacks.contains(&"corosync");
+    assert_eq!(summary["corosync_over_agreed"].is_f64(), has_corosync, "{summary}");
+    assert!(summary.get("host_over_program").is_some_and(Value::is_null), "{summary}");
+    let gates = summary["gates"].as_array().unwrap();
+    assert!(gates.iter().all(|gate| gate["what"].is_string() && gate["reached"].is_boolean()), "{summary}");
+    assert_eq!(gates.len(), if has_corosync { 5 } else { 3 }, "no gate of 1 MiB, which was not measured: {summary}");
+    assert_eq!(summary["paper"][1]["paper"], 273.0);
+}
+
 /// The row of a comparison.
 pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
     lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))

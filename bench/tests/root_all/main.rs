@@ -7,6 +7,7 @@ mod bench;
 mod compare;
 mod figures;
 mod many;
+mod ordered;
 mod peer;
 mod rpc;
 mod serve;

@@ -56,10 +56,21 @@ pub const RULES: &[(&str, &[&str])] = &[
     // Its user names a backend. What measures is a library, on which the papers' tables stand.
     ("bench/measure", &["active-messages", "core", "layers", "backends", "am-netns"]),
     ("bench/papers", &["am-measure", "active-messages", "core", "layers", "backends"]),
+    ("bench/ordered", &["am-measure", "active-messages", "am-ordered", "am-netns"]),
     ("bench/rpc", &["am-measure", "active-messages", "am-rpc"]),
     (
         "bench",
-        &["am-measure", "am-papers", "am-bench-rpc", "active-messages", "core", "layers", "backends", "am-netns"],
+        &[
+            "am-measure",
+            "am-papers",
+            "am-bench-ordered",
+            "am-bench-rpc",
+            "active-messages",
+            "core",
+            "layers",
+            "backends",
+            "am-netns",
+        ],
     ),
     (
         "bench/cost",

@@ -5,7 +5,7 @@ use std::env::current_exe;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -164,6 +164,18 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         })
     }
 
+    /// The next line if it is here: then `Some`, with `None` within if the other side is gone.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the line cannot be parsed.
+    pub fn try_next(&self) -> Result<Option<Option<T>>, Error> {
+        match self.lines.try_recv() {
+            Ok(line) => line.map(|line| Some(Some(line))).map_err(not_understood),
+            Err(TryRecvError::Disconnected) => Ok(Some(None)),
+            Err(TryRecvError::Empty) => Ok(None),
+        }
+    }
+
     /// The next line within `patience`; `None` if the other side is gone.
     ///
     /// # Errors
@@ -172,7 +184,7 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         let start = Instant::now();
         loop {
             match self.lines.recv_timeout(CHECK_INTERVAL) {
-                Ok(line) => return line.map(Some).map_err(|why| Error::Refused(format!("not understood: {why}"))),
+                Ok(line) => return line.map(Some).map_err(not_understood),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => watch.check()?,
             }
@@ -181,6 +193,10 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
             }
         }
     }
+}
+
+fn not_understood(why: serde_json::Error) -> Error {
+    Error::Refused(format!("not understood: {why}"))
 }
 
 /// Write one line, and flush it.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use am_measure::{Amount, Error, Watch};
+use am_measure::{Amount, Check, Error, Watch};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use serde_bytes::ByteBuf;
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::lost;
 use crate::load::{Sample, keep_busy};
-use crate::work::{Check, Work};
+use crate::work::Work;
 
 #[tarpc::service]
 trait Calls {

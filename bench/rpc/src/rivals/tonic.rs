@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use am_measure::{Amount, Error, Watch};
+use am_measure::{Amount, Check, Error, Watch};
 use futures_util::future::LocalBoxFuture;
 use tokio::net::TcpListener;
 use tonic::body::Body;
@@ -21,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 use super::lost;
 use crate::load::{Sample, keep_busy};
-use crate::work::{Check, Work};
+use crate::work::Work;
 
 const ECHO: &str = "/am.bench.Calls/Echo";
 

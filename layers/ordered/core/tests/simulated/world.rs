@@ -249,6 +249,17 @@ impl World {
         }
     }
 
+    fn multicast(&mut self, id: MemberId, message: Message) {
+        match network::as_frame(&message).filter(|_| self.plan.stamps) {
+            Some(frame) => self.send_to_all(id, &frame),
+            None => {
+                for to in self.processes[&id].core.audience() {
+                    self.send(id, to, Arrived::Message(message.clone()));
+                }
+            }
+        }
+    }
+
     /// A frame to the group reaches all but the host that it comes from.
     fn send_to_all(&mut self, from: MemberId, arrived: &Arrived) {
         let others: Vec<MemberId> = self.live().filter(|id| *id != from).collect();
@@ -303,14 +314,7 @@ impl World {
     fn carry_out(&mut self, id: MemberId, output: Output) {
         match output {
             Output::Send { to, message } => self.send(id, to, Arrived::Message(message)),
-            Output::Multicast(message) => {
-                if let Some(frame) = network::as_frame(&message).filter(|_| self.plan.stamps) {
-                    return self.send_to_all(id, &frame);
-                }
-                for to in self.processes[&id].core.audience() {
-                    self.send(id, to, Arrived::Message(message.clone()));
-                }
-            }
+            Output::Multicast(message) => self.multicast(id, message),
             Output::Contact(message) => {
                 let others: Vec<MemberId> = self.live().filter(|other| *other != id).collect();
                 if !others.is_empty() {

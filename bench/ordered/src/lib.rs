@@ -1,0 +1,170 @@
+//! **What `am-bench ordered` measures**: totally ordered multicast in groups of several sizes, beside the bare request and reply that it is
+//! made of, and beside Corosync, in one run, with the rows of the Orca paper (Bal et al., 1997, section 5.1).
+//!
+//! ```text
+//!   rounds ─▶ turn.rs: a group is opened, measured, ended        each member: a process on a host of its own (place.rs)
+//!               │ orders, answers: protocol.rs, process.rs        member/ ─┬─ am.rs    a request and its reply
+//!               └────────────────────────────────────────────────▶         ├─ ours.rs  our group, Agreed or Safe
+//!                                                                          └─ corosync.rs, bench/peers/corosync.c
+//!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
+//! ```
+//!
+//! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member/mod.rs`.
+#![forbid(unsafe_code)]
+
+mod corosync;
+mod measured;
+mod member;
+mod orca;
+mod place;
+mod plot;
+mod process;
+mod protocol;
+mod report;
+mod turn;
+mod wanted;
+mod work;
+
+use clap::Args;
+
+use am_measure::options::{self, Origin, PlotOption, check_once, only};
+use am_measure::{Common, Error, Here, HostsArg, Progress, Topology, Watch, out};
+use measured::{FailOver, Figures, Measured, Missing};
+use place::{Place, usable_cores};
+use turn::Setup;
+use work::{LONG, Stack, Work};
+
+pub use member::be as be_member;
+
+/// The options of `ordered`.
+#[derive(Clone, Debug, Args)]
+#[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HOSTS)).help(
+    "Run the members in processes of this machine, joined by this transport; veth: each on a host of its own, on one bridge \
+     [default: veth]")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
+#[command(mut_arg("plot", |plot| plot.help("Plot the time of a null message, and null messages a second, over members, as SVG")))]
+pub struct OrderedArgs {
+    #[command(flatten)]
+    here: Here,
+    /// Members of a group, 2 to 16
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16", value_parser = members, value_name = "N,...",
+          help_heading = "What")]
+    members: Vec<usize>,
+    /// Bytes of a message, up to 1M; null messages are always measured
+    #[arg(long, value_delimiter = ',', default_value = "1K,1M", value_parser = size, value_name = "BYTES,...",
+          help_heading = "What")]
+    size: Vec<usize>,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    plot: PlotOption,
+}
+
+/// Where more than two members can meet.
+const HOSTS: &[HostsArg] = &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm];
+
+fn members(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| (2..=16).contains(count)).ok_or_else(|| "from 2 to 16".to_owned())
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    options::message(text).and_then(|size| match size {
+        1..=LONG => Ok(size),
+        _ => Err(format!("from 1 to {LONG}; null messages are measured without it")),
+    })
+}
+
+impl OrderedArgs {
+    /// Where the members run.
+    ///
+    /// # Errors
+    /// The options contradict each other.
+    pub fn topology(&self) -> Result<Topology, Error> {
+        self.plot.check(&self.common.print)?;
+        check_once("--size", &self.size)?;
+        check_once("--members", &self.members)?;
+        self.here.topology(&self.common.open)
+    }
+
+    /// Measure all stacks in turn, print them, and plot them if asked.
+    ///
+    /// # Errors
+    /// Nothing could be measured, or it was interrupted. A stack that is not there, or a group that fails, is said and left out.
+    pub fn run(&self, watch: &Watch) -> Result<(), Error> {
+        let topology = self.topology()?;
+        let (mut members, mut sizes) = (self.members.clone(), self.size.clone());
+        members.sort_unstable();
+        sizes.sort_unstable();
+        let most = members.last().copied().unwrap_or(2);
+        let place = Place::new(&topology, most, self.here.cores.both()?)?;
+        let amount = self.common.amount.amount();
+        let stacks = stacks(&place);
+        let groups: Vec<(Stack, usize)> =
+            members.iter().flat_map(|members| stacks.iter().map(|stack| (*stack, *members))).collect();
+        let rows: Vec<Work> =
+            groups.iter().flat_map(|(stack, members)| Work::all_of(*stack, *members, &sizes)).collect();
+        let fail_overs: Vec<usize> = members.iter().copied().filter(|members| *members > 2).collect();
+        let steps = (rows.len() + fail_overs.len()) * amount.rounds;
+        let progress = &Progress::new(steps, self.common.print.json);
+        let how = self.common.open.how(topology.framing());
+        let setup = Setup { place: &place, how, amount, sizes: &sizes, progress, watch };
+        let mut figures = Figures {
+            rows,
+            all: vec![],
+            fail_overs: vec![],
+            missing: vec![],
+            members,
+            rounds: amount.rounds,
+            transport: topology.transport().to_owned(),
+            cores: place.cores,
+            usable: usable_cores(),
+        };
+        for round in 0..amount.rounds {
+            figures.round(round, &setup, &groups, &fail_overs)?;
+        }
+        self.common.print.publish(figures.report(), &Origin::new(topology.transport(), place.mtu))?;
+        self.plot.write(|| figures.svg())
+    }
+}
+
+/// Those that can run there. What cannot is said.
+fn stacks(place: &Place) -> Vec<Stack> {
+    let found = corosync::find(place).inspect_err(|why| out::status(&format!("no Corosync: {why}")));
+    Stack::ALL.into_iter().filter(|stack| *stack != Stack::Corosync || found.is_ok()).collect()
+}
+
+impl Figures {
+    /// Measure everything once more. Each round begins with another group.
+    fn round(
+        &mut self,
+        round: usize,
+        setup: &Setup<'_>,
+        groups: &[(Stack, usize)],
+        fail_overs: &[usize],
+    ) -> Result<(), Error> {
+        for nth in 0..groups.len() {
+            let (stack, members) = groups[(round + nth) % groups.len()];
+            let (given, end) = setup.take(stack, members);
+            self.all.extend(given.into_iter().map(|(work, sample)| Measured { round, work, sample }));
+            self.note(round, format!("the rest of {} in a group of {members}", stack.name()), end)?;
+        }
+        for members in fail_overs {
+            let gap = setup.fail_over(*members);
+            let gap = gap.map(|gap| self.fail_overs.push(FailOver { members: *members, ms: gap.as_secs_f64() * 1e3 }));
+            self.note(round, format!("the end of a sequencer of {members}"), gap)?;
+        }
+        Ok(())
+    }
+
+    /// A group that fails must not stop the others.
+    fn note(&mut self, round: usize, what: String, end: Result<(), Error>) -> Result<(), Error> {
+        match end {
+            Err(why @ (Error::Lost(_) | Error::Refused(_) | Error::PeerGone(_))) => {
+                self.missing.push(Missing { round, what, why: why.to_string() });
+                Ok(())
+            }
+            end => end,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The process of a member, which does what it is ordered.
+
+mod am;
+mod ours;
+mod raft;
+mod seen;
+
+use std::io::stdout;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use am_api::{Builder, Idle, Node};
+use am_measure::deploy::{self, Lines, write_line};
+use am_measure::drivers::facility;
+use am_measure::{Check, Error, Watch, pin};
+
+use crate::protocol::{Answer, Job, KEPT, Opening, Order, Sent, clock};
+use crate::work::{LONG, Stack};
+use seen::Seen;
+
+/// The longest wait without a look at orders.
+const LOOK: Duration = Duration::from_millis(1);
+/// Longer than anything here takes when nothing is wrong.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A member of a group of any kind.
+trait Member {
+    /// Send a message. Returns whether there was room.
+    fn send(&mut self, bytes: &[u8]) -> Result<bool, Error>;
+
+    /// Receive. Wait for so long if there is nothing.
+    fn turn(&mut self, longest: Duration) -> Result<(), Error>;
+
+    /// Whether all members are there.
+    fn is_whole(&self) -> bool;
+}
+
+/// What was delivered so far. Handlers write it, and the loop of a measurement reads it.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Seen>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Be a member until there are no more orders.
+pub fn be(watch: &Watch) -> Result<(), Error> {
+    let orders: Lines<Order> = Lines::from_parent(watch);
+    let served = match orders.next(Duration::MAX, watch)? {
+        Some(Order::Open(opening)) => open(&opening, &orders, watch),
+        _ => return Err(Error::Refused("a member is not opened".to_owned())),
+    };
+    match served {
+        Ok(()) | Err(Error::PeerGone(_)) => Ok(()),
+        Err(why) => write_line(&mut stdout(), &Answer::Failed(why.to_string())),
+    }
+}
+
+fn open(opening: &Opening, orders: &Lines<Order>, watch: &Watch) -> Result<(), Error> {
+    pin(opening.core)?;
+    let seen = Shared::default();
+    let member: Box<dyn Member> = match opening.stack {
+        Stack::Am => Box::new(am::Pair::open(&node(opening, watch)?, opening, seen.clone())?),
+        Stack::Openraft => Box::new(raft::Node::open(opening, seen.clone())?),
+        _ => Box::new(ours::Ours::open(&node(opening, watch)?, opening, seen.clone())?),
+    };
+    Loop { member, seen, orders, watch }.run()
+}
+
+/// A node that takes the longest message with what goes before it.
+fn node(opening: &Opening, watch: &Watch) -> Result<Node, Error> {
+    let (transport, _) = deploy::open(&opening.on, opening.how, watch)?;
+    let idle = if opening.spins { Idle::spinning() } else { Idle::sleeping() };
+    let builder = Node::builder(&name(opening.index)).idle(idle).max_message(2 * LONG);
+    opening.how.framing.fixed().into_iter().fold(builder, Builder::framing).open_on(transport).map_err(facility)
+}
+
+/// The name of a member's node.
+fn name(index: usize) -> String {
+    format!("m{index}")
+}
+
+struct Loop<'a> {
+    member: Box<dyn Member>,
+    seen: Shared,
+    orders: &'a Lines<Order>,
+    watch: &'a Watch,
+}
+
+impl Loop<'_> {
+    fn run(mut self) -> Result<(), Error> {
+        self.until("the other members", |this| this.member.is_whole())?;
+        say(&Answer::Ready)?;
+        while let Some(order) = self.next()? {
+            match order {
+                Order::Begin(job) => self.measure(job)?,
+                Order::Survive { sends } => return self.survive(sends),
+                other => return Err(Error::Refused(format!("{other:?} out of turn"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next order, while the member goes on. `None`: there are no more.
+    fn next(&mut self) -> Result<Option<Order>, Error> {
+        loop {
+            match self.orders.try_next()? {
+                Some(order) => return Ok(order),
+                None => self.turn()?,
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), Error> {
+        self.watch.check()?;
+        self.member.turn(LOOK)
+    }
+
+    /// Go on until it is so.
+    fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) -> Result<(), Error> {
+        let begin = Instant::now();
+        while !so(self) {
+            if begin.elapsed() > LIMIT {
+                let count = self.seen.lock().count;
+                let waited = LIMIT.as_secs();
+                return Err(Error::Lost(format!("{what} did not come within {waited} s, after {count} messages")));
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, job: Job) -> Result<(), Error> {
+        // Long contents take a while to make, so before the start.
+        let bytes = Check::new(job.size).bytes;
+        *self.seen.lock() = Seen::of(job.size);
+        say(&Answer::Begun)?;
+        let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
+        let begin = clock() + job.warm_up;
+        self.seen.lock().counts_from = begin;
+        if job.sends() {
+            let sent = self.send(job, &bytes, begin)?;
+            self.until("own messages", |this| this.seen.lock().own >= sent.sent)?;
+            say(&Answer::Done(sent))?;
+        }
+        let Some(Order::Finish { total }) = self.next()? else { return Err(Error::GivenUp) };
+        self.until("all messages", |this| this.seen.lock().count >= total)?;
+        let received = self.seen.lock().received()?;
+        say(&Answer::Finished(received))
+    }
+
+    /// Send until the time is over. It counts from `begin` on.
+    fn send(&mut self, job: Job, bytes: &[u8], begin: u64) -> Result<Sent, Error> {
+        let end = begin.saturating_add(job.time);
+        let (mut sent, mut turn) = (Sent::default(), job.rank as u64);
+        loop {
+            let now = clock();
+            if now >= end {
+                return Ok(sent);
+            }
+            let (count, own) = self.seen.lock().counts();
+            if job.window > 0 {
+                while sent.sent - own < job.window as u64 && self.member.send(bytes)? {
+                    sent.sent += 1;
+                }
+            } else if count == turn && self.member.send(bytes)? {
+                sent.sent += 1;
+                if now >= begin && turn < KEPT as u64 {
+                    sent.times.push((turn, now));
+                }
+                turn += job.senders as u64;
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Go on through the end of another member.
+    fn survive(&mut self, sends: bool) -> Result<(), Error> {
+        *self.seen.lock() = Seen::of(0);
+        say(&Answer::Begun)?;
+        let (mut sent, mut resumes_at) = (0, None);
+        loop {
+            match self.orders.try_next()? {
+                None | Some(Some(Order::Go)) => {}
+                Some(Some(Order::Resume { count })) => resumes_at = Some(self.seen.lock().count + count),
+                Some(_) => return Ok(()),
+            }
+            let (count, own) = self.seen.lock().counts();
+            if resumes_at.take_if(|at| count >= *at).is_some() {
+                let gap = self.seen.lock().gap;
+                say(&Answer::Resumed { gap })?;
+            }
+            if sends && own == sent && self.member.send(&[])? {
+                sent += 1;
+            }
+            self.turn()?;
+        }
+    }
+}
+
+fn say(answer: &Answer) -> Result<(), Error> {
+    write_line(&mut stdout(), answer)
+}

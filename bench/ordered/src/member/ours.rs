@@ -1,0 +1,62 @@
+//! A member of our group.
+
+use std::time::Duration;
+
+use am_api::Node;
+use am_measure::Error;
+use am_measure::drivers::facility;
+use am_ordered::{Delivered, Group, Level, Replica, SendError, Settings};
+
+use super::{Member, Shared, name};
+use crate::protocol::Opening;
+use crate::work::Stack;
+
+const GROUP: &str = "am-bench";
+
+/// Counts what is delivered.
+struct Log(Shared);
+
+impl Replica for Log {
+    fn deliver(&mut self, message: &Delivered<'_>) {
+        self.0.lock().delivered(message.own.is_some(), message.payload);
+    }
+}
+
+pub(super) struct Ours {
+    group: Group<Log>,
+    level: Level,
+    members: usize,
+}
+
+impl Ours {
+    pub(super) fn open(node: &Node, opening: &Opening, seen: Shared) -> Result<Ours, Error> {
+        let level = if opening.stack == Stack::Safe { Level::Safe } else { Level::Agreed };
+        let group = match opening.index {
+            0 => Group::found(node, GROUP, Settings::default(), Log(seen)),
+            _ => Group::join(node, GROUP, &[name(0)], Settings::default(), Log(seen)),
+        };
+        Ok(Ours { group: group.map_err(facility)?, level, members: opening.members })
+    }
+}
+
+impl Member for Ours {
+    fn send(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        match self.group.send(self.level, bytes) {
+            Ok(_) => Ok(true),
+            Err(SendError::Full(_)) => Ok(false),
+            Err(why) => Err(Error::Lost(why.to_string())),
+        }
+    }
+
+    fn turn(&mut self, longest: Duration) -> Result<(), Error> {
+        self.group.wait(longest);
+        match self.group.ended() {
+            None => Ok(()),
+            Some(why) => Err(Error::Lost(format!("the group has put this member out: {why:?}"))),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.group.view().members.len() == self.members && self.group.is_primary()
+    }
+}

@@ -1,0 +1,140 @@
+//! What is measured: what carries the messages, the members of the group, the senders among them, and how they send.
+
+use serde::{Deserialize, Serialize};
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stack {
+    /// A bare request and its reply between two members' nodes.
+    Am,
+    /// Our group, at `Level::Agreed`.
+    Agreed,
+    /// Our group, at `Level::Safe`.
+    Safe,
+    /// Corosync's closed process groups.
+    Corosync,
+    /// A replicated log of openraft.
+    Openraft,
+}
+
+impl Stack {
+    pub(crate) const ALL: [Stack; 5] = [Stack::Am, Stack::Agreed, Stack::Safe, Stack::Corosync, Stack::Openraft];
+
+    /// The name in tables and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Stack::Am => "am",
+            Stack::Agreed => "agreed",
+            Stack::Safe => "safe",
+            Stack::Corosync => "corosync",
+            Stack::Openraft => "openraft",
+        }
+    }
+}
+
+/// Which members send. The first member is the sequencer, and sends only where all do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Senders {
+    One,
+    Two,
+    All,
+}
+
+impl Senders {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Senders::One => "one",
+            Senders::Two => "two",
+            Senders::All => "all",
+        }
+    }
+
+    pub(crate) fn count(self, members: usize) -> usize {
+        match self {
+            Senders::One => 1,
+            Senders::Two => 2,
+            Senders::All => members,
+        }
+    }
+}
+
+/// How the senders send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// In turn: the next message is sent when its sender has the one before it.
+    InTurn,
+    /// Each keeps as many as the window allows on their way.
+    Stream,
+}
+
+/// One measurement: a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) stack: Stack,
+    pub(crate) members: usize,
+    pub(crate) senders: Senders,
+    pub(crate) size: usize,
+    pub(crate) load: Load,
+}
+
+/// The paper's message of the throughput.
+pub(crate) const LONG: usize = 1 << 20;
+/// The most own bytes on their way from a sender, if that is more than one message.
+const MOST_BYTES: usize = 2 << 20;
+/// The most own messages on their way from a sender.
+const MOST_MESSAGES: usize = 64;
+
+impl Work {
+    /// A null message, by one sender in turn.
+    pub(crate) fn null(stack: Stack, members: usize) -> Work {
+        Work { stack, members, senders: Senders::One, size: 0, load: Load::InTurn }
+    }
+
+    /// Messages of this size, as many as one sender can send.
+    pub(crate) fn stream(stack: Stack, members: usize, size: usize) -> Work {
+        Work { stack, members, senders: Senders::One, size, load: Load::Stream }
+    }
+
+    /// The most own messages on their way from a sender, 0 in turn.
+    pub(crate) fn window(&self) -> usize {
+        match self.load {
+            Load::InTurn => 0,
+            Load::Stream => (MOST_BYTES / self.size.max(1)).clamp(1, MOST_MESSAGES),
+        }
+    }
+
+    /// All that a stack is measured with in a group of this size, short messages first: a null message in turn, by one and by two
+    /// senders; and streams of messages of these sizes, by one, two and all.
+    pub(crate) fn all_of(stack: Stack, members: usize, sizes: &[usize]) -> Vec<Work> {
+        let of = |senders, size, load| Work { stack, members, senders, size, load };
+        let all = [Senders::One, Senders::Two, Senders::All];
+        let all = all.into_iter().filter(|senders| match senders {
+            Senders::One => true,
+            // Between two nodes, and one of them serves.
+            _ if stack == Stack::Am => false,
+            Senders::Two => members > 2,
+            Senders::All => true,
+        });
+        let senders: Vec<Senders> = all.collect();
+        let in_turn = senders.iter().filter(|senders| members == 2 || **senders != Senders::All);
+        let in_turn = in_turn.map(|senders| of(*senders, 0, Load::InTurn));
+        let streams = [0].iter().chain(sizes).flat_map(|size| senders.iter().map(|by| of(*by, *size, Load::Stream)));
+        in_turn.chain(streams).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_has_null_messages_in_turn_and_streams_by_each_number_of_senders() {
+        let count = |stack, members| Work::all_of(stack, members, &[1024, LONG]).len();
+        assert_eq!([count(Stack::Am, 4), count(Stack::Agreed, 2), count(Stack::Safe, 4)], [1 + 3, 2 + 6, 2 + 9]);
+        for members in [2, 4] {
+            assert!(Work::all_of(Stack::Agreed, members, &[]).contains(&Work::null(Stack::Agreed, members)));
+        }
+        let windows = [0, 1024, 64 << 10, LONG].map(|size| Work::stream(Stack::Safe, 4, size).window());
+        assert_eq!(windows, [64, 64, 32, 2]);
+    }
+}
