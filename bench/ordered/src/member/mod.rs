@@ -139,7 +139,7 @@ impl Loop<'_> {
         say(&Answer::Begun)?;
         let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
         let begin = clock() + job.warm_up;
-        self.seen.lock().counts_from = begin;
+        self.seen.lock().starts(begin - job.warm_up, begin);
         if job.sends() {
             let sent = self.send(job, &bytes, begin)?;
             self.until("own messages", |this| this.seen.lock().own >= sent.sent)?;
@@ -154,10 +154,15 @@ impl Loop<'_> {
     /// Send until the time is over. It counts from `begin` on.
     fn send(&mut self, job: Job, bytes: &[u8], begin: u64) -> Result<Sent, Error> {
         let end = begin.saturating_add(job.time);
-        let (mut sent, mut turn) = (Sent::default(), job.rank as u64);
+        let (mut sent, mut turn, mut early) = (Sent::default(), job.rank as u64, None);
+        // On a busy machine the time may be over at once.
+        let is_first = job.window > 0 || job.rank == 0;
         loop {
             let now = clock();
-            if now >= end {
+            if now >= end && (sent.sent > 0 || !is_first) {
+                if sent.times.is_empty() {
+                    sent.times.extend(early);
+                }
                 return Ok(sent);
             }
             let (count, own) = self.seen.lock().counts();
@@ -167,8 +172,9 @@ impl Loop<'_> {
                 }
             } else if count == turn && self.member.send(bytes)? {
                 sent.sent += 1;
-                if now >= begin && turn < KEPT as u64 {
-                    sent.times.push((turn, now));
+                match now >= begin {
+                    true if turn < KEPT as u64 => sent.times.push((turn, now)),
+                    _ => early = early.or(Some((turn, now))),
                 }
                 turn += job.senders as u64;
             }

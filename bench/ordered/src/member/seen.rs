@@ -10,8 +10,9 @@ pub(super) struct Seen {
     pub(super) count: u64,
     /// Of these, own messages.
     pub(super) own: u64,
-    /// The end of the warm-up.
-    pub(super) counts_from: u64,
+    /// The start, and the end of the warm-up.
+    began: u64,
+    counts_from: u64,
     /// The longest time between two deliveries.
     pub(super) gap: u64,
     /// Those after the warm-up.
@@ -34,6 +35,7 @@ impl Seen {
         Seen {
             count: 0,
             own: 0,
+            began: 0,
             counts_from: u64::MAX,
             gap: 0,
             counted: 0,
@@ -42,6 +44,11 @@ impl Seen {
             check: Check::new(size),
             is_changed: false,
         }
+    }
+
+    /// Those from `counts_from` on count.
+    pub(super) fn starts(&mut self, began: u64, counts_from: u64) {
+        (self.began, self.counts_from) = (began, counts_from);
     }
 
     /// All messages, and own ones.
@@ -76,8 +83,11 @@ impl Seen {
         if self.is_changed {
             return Err(changed());
         }
-        let took = self.last.saturating_sub(self.counts_from);
-        Ok(Received { times: std::mem::take(&mut self.times), counted: self.counted, took })
+        // On a busy machine the few messages may all be early.
+        let (counted, from) =
+            if self.counted > 0 { (self.counted, self.counts_from) } else { (self.count, self.began) };
+        let took = self.last.saturating_sub(from);
+        Ok(Received { times: std::mem::take(&mut self.times), counted, took })
     }
 }
 
@@ -88,13 +98,23 @@ mod tests {
     #[test]
     fn only_deliveries_after_the_warm_up_count_and_the_longest_gap_is_kept() {
         let mut seen = Seen::of(0);
-        seen.counts_from = 100;
+        seen.starts(20, 100);
         for (now, own) in [(50, true), (90, false), (110, false), (190, true), (200, false)] {
             seen.delivered_at(now, own);
         }
         assert_eq!((seen.counts(), seen.gap), ((5, 2), 80));
         let received = seen.received().unwrap();
         assert_eq!((received.times.len(), received.counted, received.took), (5, 3, 100));
+    }
+
+    #[test]
+    fn early_deliveries_count_if_there_are_no_others() {
+        let mut seen = Seen::of(0);
+        seen.starts(20, 100);
+        seen.delivered_at(60, true);
+        seen.delivered_at(70, true);
+        let received = seen.received().unwrap();
+        assert_eq!((received.counted, received.took), (2, 50));
     }
 
     #[test]
