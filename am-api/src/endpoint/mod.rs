@@ -209,6 +209,11 @@ impl<S> Endpoint<S> {
         self.node.borrow().clock.now() - Time::default()
     }
 
+    /// The longest payload that this node accepts as one message, in bytes ([`Builder::max_message`](crate::Builder::max_message)).
+    pub fn max_message(&self) -> usize {
+        self.node.borrow().engine.core().config().max_message as usize
+    }
+
     /// The [time](Endpoint::time) at which the turn in progress began, or the last one: what arrived was received then or before. It costs
     /// no reading of the clock.
     #[inline]

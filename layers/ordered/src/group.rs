@@ -67,6 +67,16 @@ pub enum SendError {
     /// This process is no member any more.
     #[error("this process is no member of the group any more: join again")]
     Ended,
+    /// The members' nodes do not accept a message of this length. That this one's does counts for all.
+    #[error(
+        "the message has {needs} bytes, and {most} are possible: open the members' nodes with a larger `Builder::max_message`"
+    )]
+    TooLong {
+        /// Its bytes.
+        needs: usize,
+        /// The most that are possible.
+        most: usize,
+    },
 }
 
 am_api::debug_as_display!(SendError);
@@ -92,6 +102,9 @@ pub struct Counters {
     /// Of these, own ones that were sent to the sequencer's process, because its network has stamped them.
     pub echoed: u64,
 }
+
+/// Bytes around a message when one member sends it to another, for repair.
+const AROUND: usize = 256;
 
 /// So many repaired messages show that frames hardly arrive.
 const MANY: u64 = 100;
@@ -161,8 +174,12 @@ impl<R: Replica> Group<R> {
     /// [`Event::Returned`].
     ///
     /// # Errors
-    /// Too many messages wait, or the process is no member any more.
+    /// Too many messages wait, the message is too long, or the process is no member any more.
     pub fn send(&mut self, level: Level, payload: impl AsRef<[u8]>) -> Result<MessageId, SendError> {
+        let (needs, most) = (payload.as_ref().len(), self.endpoint.max_message().saturating_sub(AROUND));
+        if needs > most {
+            return Err(SendError::TooLong { needs, most });
+        }
         let payload = Bytes::copy_from_slice(payload.as_ref());
         let id = self.inside.core.send(self.endpoint.time(), level, payload).map_err(|why| match why {
             NotSent::Full(waiting) => SendError::Full(waiting),

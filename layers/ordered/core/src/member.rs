@@ -117,8 +117,9 @@ pub(crate) struct Repair {
     pub(crate) known_end: Number,
     /// When to ask next.
     pub(crate) at: Option<Time>,
-    /// The first missing number, for which this time is.
+    /// The first missing number, for which this time is, and how often it was asked for.
     pub(crate) from: Number,
+    pub(crate) asked: u32,
     pub(crate) attempt: usize,
 }
 

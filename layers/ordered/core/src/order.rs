@@ -19,6 +19,9 @@ const REPAIRED_BYTES: usize = 64 << 10;
 /// Bytes in a microsecond: contents that arrive more slowly are asked for although they may be on their way.
 const SLOWEST: u64 = 10;
 
+/// The pause between two requests for one content doubles so often.
+const MOST_DOUBLED: u32 = 2;
+
 /// A member that is not among the first to acknowledge a safe message does so after this time.
 const LAZY: Time = Time::from_millis(3);
 
@@ -221,7 +224,9 @@ impl Core {
             (Some((first, _)), Some(at)) if first == from => Some(at),
             (Some((first, _)), _) => Some(self.now + self.patience_for(first)),
         };
-        self.repair.from = self.log.held();
+        if self.log.held() != from {
+            (self.repair.from, self.repair.asked) = (self.log.held(), 0);
+        }
     }
 
     /// Beyond the last number that is known to be part of the log.
@@ -247,7 +252,11 @@ impl Core {
         let count = others.len();
         others.rotate_left(rank.min(count));
         others.sort_by_key(|id| !holds(id));
-        self.repair.at = Some(self.now + self.settings.resend.min(self.settings.gap * 5).max(self.patience_for(from)));
+        // A busy network gets no further copies of a long content.
+        let long =
+            self.apart.awaited(from).map(|_| self.patience_for(from) * (2 << self.repair.asked.min(MOST_DOUBLED)));
+        self.repair.at = Some(self.now + long.unwrap_or(self.settings.resend.min(self.settings.gap * 5)));
+        self.repair.asked += 1;
         if !others.is_empty() {
             let (attempt, count) = (self.repair.attempt, others.len());
             self.repair.attempt = attempt.wrapping_add(1);

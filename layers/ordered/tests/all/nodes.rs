@@ -133,4 +133,6 @@ fn too_many_waiting_messages_are_refused_and_nothing_is_lost() {
     let mut group = Group::join(&node, "g", &["nobody"], settings, Told::default()).expect("a name");
     let sent = (0..100).take_while(|_| group.send(Level::Agreed, "x").is_ok()).count();
     assert_eq!((sent, group.send(Level::Agreed, "x")), (32, Err(SendError::Full(32))));
+    let (needs, most) = (1 << 20, (1 << 20) - 256);
+    assert_eq!(group.send(Level::Agreed, vec![0; needs]), Err(SendError::TooLong { needs, most }));
 }

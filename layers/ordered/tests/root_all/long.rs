@@ -8,12 +8,12 @@ use am_ordered::{Group, Level, Settings};
 
 use crate::{LONG, Log};
 
-const MESSAGES: usize = 12;
+const MESSAGES: usize = 8;
 
 /// A member sends its messages, and delivers until it has all.
 fn member(number: usize, members: usize) -> Vec<Vec<u8>> {
     let name = format!("m{number}");
-    let node = Node::open(&name, "xdp:am0").expect("a node");
+    let node = Node::builder(&name).max_message(2 << 20).open("xdp:am0").expect("a node");
     let group = match number {
         0 => Group::found(&node, "g", Settings::default(), Log::default()),
         _ => Group::join(&node, "g", &["m0"], Settings::default(), Log::default()),
@@ -26,7 +26,7 @@ fn member(number: usize, members: usize) -> Vec<Vec<u8>> {
             let level = if sent % 2 == 0 { Level::Agreed } else { Level::Safe };
             let payload: Vec<u8> =
                 (0..1_u32 << 20).map(|at| (at / 7) as u8 ^ (number * MESSAGES + sent) as u8).collect();
-            group.send(level, payload).expect("room for 12 MiB");
+            group.send(level, payload).expect("room for 8 MiB");
             sent += 1;
         }
     }
