@@ -1,5 +1,6 @@
 //! A stranger on the segment: it sees the frames of a group, and sends them again, changed and forged ones in the members' names.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ struct End {
 }
 
 /// A member sends a message once the one before is delivered, until the stranger has sent all.
-fn member(number: usize, is_over: &AtomicBool) -> End {
+fn member(number: usize, is_over: &AtomicBool, all: &Barrier) -> End {
     let name = format!("m{number}");
     let node = Node::builder(&name).segment_key(std::array::from_fn(|at| at as u8)).open("xdp:am0").expect("a node");
     // Three members, the bridge and the stranger share the processors: they may be late.
@@ -51,11 +52,7 @@ fn member(number: usize, is_over: &AtomicBool) -> End {
             sent += 1;
         }
     }
-    // The others may still lack the last message, which this member holds.
-    let quiet = Instant::now() + Duration::from_millis(500);
-    while Instant::now() < quiet {
-        group.wait(Duration::from_millis(10));
-    }
+    crate::poll_until_all(&mut group, all);
     println!("{name}: {sent} messages, {:?}\n{}", group.counters(), node.counters());
     let counters = node.counters();
     let forged = counters.get("group_frames_forged") + counters.get("xdp_unstamped_tag");
@@ -114,12 +111,12 @@ fn stranger(host: &Host, members: &[Interface]) {
 fn forged_changed_and_repeated_frames_change_nothing() {
     let hosts: Vec<_> = (0..=MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
-    let is_over = AtomicBool::new(false);
+    let (is_over, all) = (AtomicBool::new(false), Barrier::new(MEMBERS));
     let ends: Vec<End> = thread::scope(|scope| {
-        let is_over = &is_over;
+        let (is_over, all) = (&is_over, &all);
         let members: Vec<_> = (0..MEMBERS)
             .zip(&hosts)
-            .map(|(number, host)| scope.spawn(move || host.enter(|| member(number, is_over)).unwrap()))
+            .map(|(number, host)| scope.spawn(move || host.enter(|| member(number, is_over, all)).unwrap()))
             .collect();
         stranger(&hosts[MEMBERS], bridge.ends());
         is_over.store(true, Ordering::Relaxed);

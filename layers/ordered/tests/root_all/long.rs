@@ -1,5 +1,6 @@
 //! Messages of many frames.
 
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
@@ -11,7 +12,7 @@ use crate::{LONG, Log};
 const MESSAGES: usize = 8;
 
 /// A member sends its messages, and delivers until it has all.
-fn member(number: usize, members: usize) -> Vec<Vec<u8>> {
+fn member(number: usize, members: usize, all: &Barrier) -> Vec<Vec<u8>> {
     let name = format!("m{number}");
     let node = Node::builder(&name).max_message(2 << 20).open("xdp:am0").expect("a node");
     let group = match number {
@@ -31,21 +32,18 @@ fn member(number: usize, members: usize) -> Vec<Vec<u8>> {
         }
     }
     assert_eq!(group.view().members.len(), members, "a busy member stays one");
-    // The others may still lack what this member holds.
-    let quiet = Instant::now() + Duration::from_secs(1);
-    while Instant::now() < quiet {
-        group.wait(Duration::from_millis(10));
-    }
+    crate::poll_until_all(&mut group, all);
     println!("{name}: epoch {}, {:?}", group.view().epoch.0, group.counters());
     group.replica().0.clone()
 }
 
 #[test]
 fn long_messages_of_all_members_arrive_in_one_order() {
-    for members in [2, 3] {
+    for members in [2, 4] {
         let hosts: Vec<_> = (0..members).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
         let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
-        let logs = crate::on_a_bridge(&hosts, |number| member(number, members));
+        let all = Barrier::new(members);
+        let logs = crate::on_a_bridge(&hosts, |number| member(number, members, &all));
         assert!(logs.iter().all(|log| *log == logs[0]), "one order");
         let mut marks: Vec<u8> = logs[0].iter().map(|payload| payload[0]).collect();
         marks.sort_unstable();

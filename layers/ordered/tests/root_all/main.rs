@@ -62,6 +62,16 @@ fn on_a_bridge<T: Send>(hosts: &[Host], member: impl Fn(usize) -> T + Sync) -> V
     })
 }
 
+/// Poll until all members have come here: the others fetch from this one what they lack.
+fn poll_until_all(group: &mut Group<Log>, all: &Barrier) {
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| all.wait());
+        while !waits.is_finished() {
+            group.wait(Duration::from_millis(5));
+        }
+    });
+}
+
 /// A member that sends, and delivers while the sequencer's process does nothing.
 fn sends(name: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3]) -> Seen {
     let node = Node::open(name, "xdp:am0").expect("an interface");
@@ -92,13 +102,7 @@ fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program
         assert!(Instant::now() < end, "{:?}", group.view());
         group.poll();
     }
-    // The others see the view.
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| ready.wait());
-        while !waits.is_finished() {
-            group.poll();
-        }
-    });
+    poll_until_all(&mut group, ready);
     *is_program = group.stamps_in_network().is_ok();
     quiet.wait();
     if *is_program {

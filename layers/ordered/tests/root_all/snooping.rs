@@ -31,13 +31,7 @@ fn member(number: usize, all: &Barrier) -> (Vec<Vec<u8>>, Option<String>) {
             group.send(Level::Agreed, format!("{sent}")).expect("room");
         }
     }
-    // The others fetch messages from this member.
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| all.wait());
-        while !waits.is_finished() {
-            group.wait(Duration::from_millis(5));
-        }
-    });
+    crate::poll_until_all(&mut group, all);
     (group.replica().0.clone(), group.health())
 }
 
