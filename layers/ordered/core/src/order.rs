@@ -19,8 +19,8 @@ const REPAIRED_BYTES: usize = 64 << 10;
 /// Bytes in a microsecond: contents that arrive more slowly are asked for although they may be on their way.
 const SLOWEST: u64 = 10;
 
-/// The pause between two requests for one content doubles so often.
-const MOST_DOUBLED: u32 = 2;
+/// The time that is allowed for a content doubles so often, with each request for it.
+const MOST_DOUBLED: u32 = 5;
 
 /// A member that is not among the first to acknowledge a safe message does so after this time.
 const LAZY: Time = Time::from_millis(3);
@@ -252,10 +252,11 @@ impl Core {
         let count = others.len();
         others.rotate_left(rank.min(count));
         others.sort_by_key(|id| !holds(id));
-        // A busy network gets no further copies of a long content.
-        let long =
-            self.apart.awaited(from).map(|_| self.patience_for(from) * (2 << self.repair.asked.min(MOST_DOUBLED)));
-        self.repair.at = Some(self.now + long.unwrap_or(self.settings.resend.min(self.settings.gap * 5)));
+        // A busy network gets further copies of a long content ever more seldom.
+        let content = Time::from_micros(self.apart.awaited(from).unwrap_or(0) / SLOWEST);
+        let pause =
+            self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.asked.min(MOST_DOUBLED));
+        self.repair.at = Some(self.now + pause);
         self.repair.asked += 1;
         if !others.is_empty() {
             let (attempt, count) = (self.repair.attempt, others.len());
