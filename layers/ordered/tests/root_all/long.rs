@@ -38,15 +38,14 @@ fn member(number: usize, members: usize, all: &Barrier) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn long_messages_of_all_members_arrive_in_one_order() {
-    for members in [2, 4] {
-        let hosts: Vec<_> = (0..members).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
-        let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
-        let all = Barrier::new(members);
-        let logs = crate::on_a_bridge(&hosts, |number| member(number, members, &all));
-        assert!(logs.iter().all(|log| *log == logs[0]), "one order");
-        let mut marks: Vec<u8> = logs[0].iter().map(|payload| payload[0]).collect();
-        marks.sort_unstable();
-        assert!(marks.into_iter().map(usize::from).eq(0..members * MESSAGES), "each once");
-    }
+fn long_messages_of_both_members_arrive_in_one_order() {
+    let members = 2;
+    let hosts: Vec<_> = (0..members).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
+    let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
+    let all = Barrier::new(members);
+    let logs = crate::on_a_bridge(&hosts, |number| member(number, members, &all));
+    assert!(logs.iter().all(|log| *log == logs[0]), "one order");
+    let mut marks: Vec<u8> = logs[0].iter().map(|payload| payload[0]).collect();
+    marks.sort_unstable();
+    assert!(marks.into_iter().map(usize::from).eq(0..members * MESSAGES), "each once");
 }

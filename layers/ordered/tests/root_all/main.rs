@@ -30,11 +30,18 @@ impl Replica for Log {
     }
 
     fn save(&self) -> Vec<u8> {
-        assert!(self.0.is_empty(), "all join before the first message");
-        vec![]
+        let with_length = |line: &Vec<u8>| [&(line.len() as u64).to_be_bytes()[..], line].concat();
+        self.0.iter().flat_map(with_length).collect()
     }
 
-    fn restore(&mut self, _: &[u8]) {}
+    fn restore(&mut self, mut state: &[u8]) {
+        self.0.clear();
+        while let Some((length, rest)) = state.split_first_chunk() {
+            let (line, rest) = rest.split_at(u64::from_be_bytes(*length) as usize);
+            self.0.push(line.into());
+            state = rest;
+        }
+    }
 }
 
 /// What a member of a test has seen.
