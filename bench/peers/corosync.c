@@ -69,7 +69,7 @@ static void changed(cpg_handle_t handle, const struct cpg_name *name, const stru
     members_there = number;
 }
 
-/* Receive, and wait for so many milliseconds if there is nothing. Returns whether there is an order to read. */
+/* Receive. Without anything to receive it waits, `milliseconds` at most. Returns whether there is an order to read. */
 static int turn(int milliseconds)
 {
     int fd;

@@ -79,7 +79,7 @@ impl Figures {
                 gate.of(self, first).or_else(|| self.members.iter().find_map(|members| gate.of(self, *members)));
             all.insert(gate.name.to_owned(), figure.map_or(Value::Null, |figure| short(figure.median)));
         }
-        // No group has its sequencer in an XDP program yet.
+        // No row has the sequencer in the process where the XDP program can give the numbers.
         all.insert("host_over_program".to_owned(), Value::Null);
         all.insert("members".to_owned(), json!(first));
         all.insert("usable_cores".to_owned(), json!(self.usable));
@@ -121,7 +121,7 @@ struct Row<'a> {
 fn columns<'a>() -> [Column<Row<'a>>; 17] {
     [
         ("via", "via", |row| Cell::text(row.work.stack.name())),
-        // A column for where the sequencer runs, the XDP program or the host, stands here once a group says it.
+        // A column for where the sequencer runs, the XDP program or the process, belongs here (`Group::stamps_in_network`).
         (">members", "members", |row| Cell::Count(row.work.members as u64)),
         ("senders", "senders", |row| Cell::text(row.work.senders.name())),
         (">size", "size", |row| Cell::Size(row.work.size)),

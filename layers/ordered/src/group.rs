@@ -106,7 +106,7 @@ pub struct Counters {
 /// Bytes around a message when one member sends it to another, for repair.
 const AROUND: usize = 256;
 
-/// So many repaired messages show that frames hardly arrive.
+/// With fewer repaired messages than this the way of the frames is not judged.
 const MANY: u64 = 100;
 
 /// The most processes whose nodes are remembered.

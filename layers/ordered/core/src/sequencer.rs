@@ -49,7 +49,7 @@ impl fmt::Debug for StampTable {
 /// A network that stamps a frame at this moment keeps its table from being opened anew. It takes microseconds.
 const OPEN_ATTEMPTS: usize = 10_000;
 
-/// A sender has so many credits at most when an epoch begins.
+/// The most credits of a sender when an epoch begins.
 const MOST_AT_ONCE: u64 = REMEMBERED as u64 / 2;
 
 /// Gives the numbers of one epoch, until it is dropped.
