@@ -115,10 +115,12 @@ impl Core {
 
     /// A missing message is asked for after this time. The content of a long one is probably on its way.
     pub(crate) fn patience_for(&self, number: Number) -> Time {
-        match self.apart.awaited(number) {
-            Some(bytes) => self.settings.resend + Time::from_micros(bytes / SLOWEST),
-            None => self.settings.gap,
-        }
+        self.content_time(number).map_or(self.settings.gap, |content| self.settings.resend + content)
+    }
+
+    /// If the content of this message is awaited: the time that all awaited contents may take.
+    fn content_time(&self, number: Number) -> Option<Time> {
+        self.apart.awaited(number).map(|bytes| Time::from_micros(bytes / SLOWEST))
     }
 
     /// The content of a long message has arrived, before its place is known or afterwards.
@@ -253,7 +255,7 @@ impl Core {
         others.rotate_left(rank.min(count));
         others.sort_by_key(|id| !holds(id));
         // A busy network gets further copies of a long content ever more seldom.
-        let content = Time::from_micros(self.apart.awaited(from).unwrap_or(0) / SLOWEST);
+        let content = self.content_time(from).unwrap_or_default();
         let pause =
             self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.asked.min(MOST_DOUBLED));
         self.repair.at = Some(self.now + pause);
