@@ -7,10 +7,10 @@
 //! | 2 | the receiver's id | the sender's number | number in the order |
 //! | 3 | | | the sender's number, its limit |
 //!
-//! A control message is the payload, in postcard's form. The others have the program's own payload, or the id of a content that travels apart:
-//! word 2 of a request of its own.
+//! A control message is the payload, in postcard's form. The others have the program's own payload, or the name of a content that travels apart,
+//! in a request with its id and its sender as words 2 and 3.
 
-use am_ordered_core::{Content, Epoch, Level, MemberId, Message, Stamped};
+use am_ordered_core::{Content, Epoch, Level, Long, MemberId, Message, Stamped};
 use bytes::Bytes;
 
 /// The receiver of a request to join: any member.
@@ -59,7 +59,9 @@ impl Packet {
                 let (form, payload) = form(level, &content);
                 Packet { words: [from.0, head(STAMPED, form, sender, epoch), number, last], count: 4, payload }
             }
-            Message::Data { id, payload } => Packet { words: [from.0, DATA.into(), id, 0], count: 3, payload },
+            Message::Data { sender, id, payload } => {
+                Packet { words: [from.0, DATA.into(), id, sender.0], count: 4, payload }
+            }
             other => {
                 let payload = postcard::to_allocvec(&other).expect("all of it can be written").into();
                 Packet { words: [from.0, CONTROL.into(), to.0, 0], count: 3, payload }
@@ -74,7 +76,10 @@ impl Packet {
         let message = match (head as u8, rest) {
             (CONTROL, []) if second == me.0 => postcard::from_bytes(payload).ok().filter(is_control)?,
             (CONTROL, []) if second == ANY.0 => postcard::from_bytes(payload).ok().filter(is_join)?,
-            (DATA, []) => Message::Data { id: second, payload: Bytes::copy_from_slice(payload) },
+            (DATA, [sender]) => {
+                let (sender, id) = (MemberId(*sender), second);
+                Message::Data { sender, id, payload: Bytes::copy_from_slice(payload) }
+            }
             (SUBMIT, []) => {
                 let (seq, (level, content)) =
                     (second.try_into().ok()?, content(form, Bytes::copy_from_slice(payload))?);
@@ -101,7 +106,7 @@ pub(crate) fn form(level: Level, content: &Content) -> (u8, Bytes) {
     let safe = if level == Level::Safe { SAFE } else { 0 };
     match content {
         Content::Here(payload) => (safe, payload.clone()),
-        Content::Apart { id, length } => (safe | APART, [id.to_be_bytes(), length.to_be_bytes()].concat().into()),
+        Content::Apart(Long { id, length }) => (safe | APART, [id.to_be_bytes(), length.to_be_bytes()].concat().into()),
     }
 }
 
@@ -113,7 +118,7 @@ pub(crate) fn content(form: u8, payload: Bytes) -> Option<(Level, Content)> {
         APART => {
             let (id, length) = payload.split_first_chunk()?;
             let (id, length) = (u64::from_be_bytes(*id), u64::from_be_bytes(length.try_into().ok()?));
-            Some((level, Content::Apart { id, length }))
+            Some((level, Content::Apart(Long { id, length })))
         }
         _ => None,
     }
@@ -144,12 +149,12 @@ mod tests {
         comes_back(Message::Leave);
         comes_back(Message::Propose { epoch: Epoch(u32::MAX) });
         let here = Content::Here(payload.clone());
-        comes_back(Message::Data { id: u64::MAX, payload });
+        comes_back(Message::Data { sender: MemberId(u64::MAX), id: u64::MAX, payload });
         comes_back(Message::Submit { epoch: Epoch(9), seq: u32::MAX, level: Level::Safe, content: here.clone() });
         let (number, sender, limit, level) = (u64::MAX, u16::MAX, 5, Level::Agreed);
         let stamped = Stamped { epoch: Epoch(1), number, sender, seq: 4, limit, level, content: here };
         comes_back(Message::Stamped(stamped.clone()));
-        comes_back(Message::Stamped(Stamped { content: Content::Apart { id: 7, length: u64::MAX }, ..stamped }));
+        comes_back(Message::Stamped(Stamped { content: Content::Apart(Long { id: 7, length: u64::MAX }), ..stamped }));
     }
 
     #[test]
@@ -165,7 +170,7 @@ mod tests {
             epoch: Epoch(1),
             seq: 1,
             level: Level::Safe,
-            content: Content::Apart { id: 1, length: 1 },
+            content: Content::Apart(Long { id: 1, length: 1 }),
         });
         assert_eq!(Packet::parse(ME, &[1, 0, ME.0], &stamped.expect("it can be written")), None);
     }

@@ -4,61 +4,77 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::log::Entry;
-use crate::view::{MemberId, Number};
+use crate::log::{Entry, Long};
+use crate::view::{MemberId, Number, View};
 
 /// The most bytes of contents whose order is not known. What is dropped beyond them is asked for again, like a gap.
 const MOST_BYTES: usize = 256 << 20;
 /// The most messages of either kind.
 const MOST: usize = 8192;
 
-/// Contents without a place in the order, and places without a content.
+/// Contents of messages that are not delivered, and places without a content. A content outlives its epoch: what the epoch has not ordered
+/// gets another place in the next one, and is not sent again.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
     contents: BTreeMap<(MemberId, u64), Bytes>,
     bytes: usize,
-    /// With the length of the content.
-    entries: BTreeMap<(MemberId, u64), (Entry, u64)>,
+    entries: BTreeMap<(MemberId, u64), Entry>,
 }
 
 impl Apart {
     /// A message with this place has no content yet.
-    pub(crate) fn wait(&mut self, id: u64, length: u64, entry: Entry) {
+    pub(crate) fn wait(&mut self, long: Long, entry: Entry) {
         if self.entries.len() < MOST {
-            self.entries.insert((entry.sender, id), (entry, length));
+            self.entries.insert((entry.sender, long.id), entry);
         }
     }
 
-    /// If the message at this number waits for its content: the bytes of all contents that are waited for.
-    pub(crate) fn awaited(&self, number: Number) -> Option<u64> {
-        let mut entries = self.entries.values();
-        let all = || self.entries.values().fold(0, |sum: u64, (_, length)| sum.saturating_add(*length));
-        entries.any(|(entry, _)| entry.number == number).then(all)
+    /// Whether a member waits for this content.
+    pub(crate) fn awaits(&self, sender: MemberId, id: u64) -> bool {
+        self.entries.contains_key(&(sender, id))
     }
 
-    /// The content of a message whose place is known by now.
-    pub(crate) fn take(&mut self, sender: MemberId, id: u64) -> Option<Bytes> {
-        let payload = self.contents.remove(&(sender, id))?;
-        self.bytes -= payload.len();
-        Some(payload)
+    /// If the message at this number waits for its content: its sender, and the content's name.
+    pub(crate) fn awaited(&self, number: Number) -> Option<(MemberId, Long)> {
+        let entry = self.entries.values().find(|entry| entry.number == number)?;
+        Some((entry.sender, entry.long?))
+    }
+
+    /// The bytes of all contents that are waited for.
+    pub(crate) fn awaited_bytes(&self) -> u64 {
+        let lengths = self.entries.values().filter_map(|entry| entry.long).map(|long| long.length);
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// A content that has arrived.
+    pub(crate) fn content(&self, sender: MemberId, id: u64) -> Option<&Bytes> {
+        self.contents.get(&(sender, id))
     }
 
     /// A content has arrived. Returns the message, if its place is known.
     pub(crate) fn arrived(&mut self, sender: MemberId, id: u64, payload: Bytes) -> Option<Entry> {
-        if let Some((entry, _)) = self.entries.remove(&(sender, id)) {
-            return Some(Entry { payload, ..entry });
-        }
         let fits = self.contents.len() < MOST && self.bytes + payload.len() <= MOST_BYTES;
         if fits && !self.contents.contains_key(&(sender, id)) {
             self.bytes += payload.len();
-            self.contents.insert((sender, id), payload);
+            self.contents.insert((sender, id), payload.clone());
         }
-        None
+        self.entries.remove(&(sender, id)).map(|entry| Entry { payload, ..entry })
     }
 
-    /// An epoch ends: its places are void, and what has none is sent again in the next one.
-    pub(crate) fn clear(&mut self) {
-        *self = Apart::default();
+    /// A message is delivered, and so are those that its sender has sent before it.
+    pub(crate) fn forget(&mut self, sender: MemberId, id: u64) {
+        self.retain(|of, other| of != sender || other > id);
+    }
+
+    /// An epoch ends: its places are void. A process that is no member any more sends nothing for its contents.
+    pub(crate) fn begin(&mut self, view: &View) {
+        self.entries.clear();
+        self.retain(|sender, _| view.has(sender));
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(MemberId, u64) -> bool) {
+        self.contents.retain(|(sender, id), _| is_kept(*sender, *id));
+        self.bytes = self.contents.values().map(Bytes::len).sum();
     }
 }
 
@@ -67,24 +83,40 @@ mod tests {
     use super::*;
 
     use crate::log::Level;
-    use crate::view::Epoch;
+    use crate::view::{Epoch, Member};
 
     const SENDER: MemberId = MemberId(3);
+    const LONG: Long = Long { id: 5, length: 4 };
 
     fn entry() -> Entry {
         let (epoch, level, payload) = (Epoch(1), Level::Agreed, Bytes::new());
-        Entry { epoch, number: 7, sender: SENDER, seq: 0, level, payload }
+        Entry { epoch, number: 7, sender: SENDER, seq: 0, level, long: Some(LONG), payload }
     }
 
     #[test]
     fn content_and_place_come_together_in_either_order() {
         let (mut apart, payload) = (Apart::default(), Bytes::from_static(b"long"));
-        apart.wait(5, 4, entry());
-        assert_eq!((apart.awaited(7), apart.awaited(8)), (Some(4), None));
+        apart.wait(LONG, entry());
+        assert_eq!((apart.awaited(7), apart.awaited(8), apart.awaited_bytes()), (Some((SENDER, LONG)), None, 4));
         assert_eq!(apart.arrived(SENDER, 5, payload.clone()), Some(Entry { payload: payload.clone(), ..entry() }));
         assert_eq!(apart.arrived(SENDER, 6, payload.clone()), None);
-        assert_eq!((apart.take(SENDER, 6), apart.take(SENDER, 6)), (Some(payload), None));
-        assert_eq!(apart.bytes, 0);
+        assert_eq!((apart.content(SENDER, 6), apart.awaited(7)), (Some(&payload), None));
+    }
+
+    #[test]
+    fn a_content_outlives_its_epoch_until_it_is_delivered() {
+        let (mut apart, other) = (Apart::default(), MemberId(4));
+        let members = vec![Member { id: SENDER, name: "m3".into(), link: 0 }];
+        let view = View { group: 7, epoch: Epoch(2), members, sequencer: SENDER, tie_break: None };
+        apart.wait(LONG, entry());
+        for (sender, id) in [(SENDER, 5), (SENDER, 6), (other, 5)] {
+            apart.arrived(sender, id, Bytes::from_static(b"long"));
+        }
+        apart.wait(Long { id: 7, length: 4 }, entry());
+        apart.begin(&view);
+        assert!(apart.content(SENDER, 5).is_some() && apart.content(other, 5).is_none() && apart.awaited(7).is_none());
+        apart.forget(SENDER, 5);
+        assert!(apart.content(SENDER, 5).is_none() && apart.content(SENDER, 6).is_some() && apart.bytes == 4);
     }
 
     #[test]
@@ -94,7 +126,5 @@ mod tests {
             apart.arrived(SENDER, id, Bytes::from(vec![0; 1 << 20]));
         }
         assert_eq!((apart.contents.len(), apart.bytes), (256, MOST_BYTES));
-        apart.clear();
-        assert_eq!((apart.contents.len(), apart.bytes), (0, 0));
     }
 }

@@ -238,7 +238,7 @@ impl Core {
         }
         self.ballot.install();
         (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
-        self.apart.clear();
+        self.apart.begin(self.ballot.view());
         if self.lead.take().is_none() {
             self.asks_since = self.now;
         }

@@ -15,6 +15,8 @@ const ALMOST: u64 = 64;
 const STATE_AGAIN: Time = Time::from_secs(1);
 /// Learners that are ready wait this long for others, so that one change of the view takes all.
 const GATHER: Time = Time::from_millis(40);
+/// The most bytes of messages that are kept for a member that does not answer.
+const KEPT_BYTES: usize = 1 << 30;
 /// A gap that no member could fill ends the epoch after this time.
 const STUCK: Time = Time::from_millis(150);
 
@@ -63,7 +65,8 @@ impl Core {
         let all = self.marks.values().map(Mark::consumed);
         let learners = lead.learners.values().filter_map(|learner| learner.held);
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
-        let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64).min(self.log.held());
+        let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64);
+        let kept = kept.max(self.log.first_within(KEPT_BYTES)).min(self.log.held());
         lead.freed = lead.freed.max(everywhere).max(kept);
         self.log.free(lead.freed);
     }

@@ -48,7 +48,7 @@ mod view;
 pub use ballot::{Accepted, Ballot, Changes};
 use bytes::Bytes;
 use log::Log;
-pub use log::{Content, Entry, Level};
+pub use log::{Content, Entry, Level, Long};
 pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
 pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
@@ -226,7 +226,8 @@ impl Core {
             Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(why),
             _ if matches!(self.role, Role::Joining { .. }) => (),
             Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
-            Message::Data { id, payload } => self.on_data(from, id, payload),
+            Message::Data { sender, id, payload } => self.on_data(from, sender, id, payload),
+            Message::NeedData { sender, id, number } => self.on_need_data(from, sender, id, number),
             Message::Stamped(stamped) => {
                 self.heard_sequencer(from, stamped.epoch);
                 self.on_stamped(stamped);

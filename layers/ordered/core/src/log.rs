@@ -23,12 +23,16 @@ pub enum Content {
     /// The message itself.
     Here(Bytes),
     /// Only its order: the message goes from its sender to all members, as [`Message::Data`](crate::Message::Data).
-    Apart {
-        /// The sender's id for it.
-        id: u64,
-        /// The bytes of its content.
-        length: u64,
-    },
+    Apart(Long),
+}
+
+/// Names the content of a long message, which travels apart from its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Long {
+    /// The sender's id for it.
+    pub id: u64,
+    /// Its bytes.
+    pub length: u64,
 }
 
 /// A message with its place in the order.
@@ -44,7 +48,9 @@ pub struct Entry {
     pub seq: u32,
     /// When it is delivered.
     pub level: Level,
-    /// Its content.
+    /// If it is a long one, the name of its content.
+    pub long: Option<Long>,
+    /// Its content. Empty while only the name is known.
     pub payload: Bytes,
 }
 
@@ -53,6 +59,8 @@ pub struct Entry {
 pub(crate) struct Log {
     first: Number,
     entries: VecDeque<Option<Rc<Entry>>>,
+    /// Of all that are kept.
+    bytes: usize,
     /// All before this one are here, or were.
     held: Number,
 }
@@ -60,7 +68,7 @@ pub(crate) struct Log {
 impl Log {
     /// A log that begins at a number.
     pub(crate) fn starting_at(first: Number) -> Log {
-        Log { first, entries: VecDeque::new(), held: first }
+        Log { first, entries: VecDeque::new(), bytes: 0, held: first }
     }
 
     /// The first number that is still kept.
@@ -93,6 +101,7 @@ impl Log {
         if self.entries[index].is_some() || entry.number < self.held {
             return false;
         }
+        self.bytes += entry.payload.len();
         self.entries[index] = Some(entry);
         self.advance();
         true
@@ -115,7 +124,8 @@ impl Log {
 
     /// Remove all from this number on.
     pub(crate) fn truncate(&mut self, end: Number) {
-        self.entries.truncate(usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX));
+        let kept = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
+        self.bytes -= bytes_of(self.entries.drain(kept..));
         self.held = self.held.min(end.max(self.first));
     }
 
@@ -123,9 +133,20 @@ impl Log {
     pub(crate) fn free(&mut self, to: Number) {
         let to = to.min(self.held);
         if let Some(count) = to.checked_sub(self.first) {
-            self.entries.drain(..self.entries.len().min(usize::try_from(count).unwrap_or(usize::MAX)));
+            let count = self.entries.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.bytes -= bytes_of(self.entries.drain(..count));
             self.first = to;
         }
+    }
+
+    /// The first number from which on the log has at most this many bytes.
+    pub(crate) fn first_within(&self, most: usize) -> Number {
+        let (mut number, mut bytes) = (self.first, self.bytes);
+        while bytes > most {
+            bytes -= self.get(number).map_or(0, |entry| entry.payload.len());
+            number += 1;
+        }
+        number
     }
 
     /// The numbers behind the first gap that are here, as ranges.
@@ -151,13 +172,17 @@ impl Log {
     }
 }
 
+fn bytes_of(entries: impl Iterator<Item = Option<Rc<Entry>>>) -> usize {
+    entries.flatten().map(|entry| entry.payload.len()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn entry(number: Number) -> Rc<Entry> {
-        let (epoch, sender) = (Epoch(1), MemberId(1));
-        Rc::new(Entry { epoch, number, sender, seq: 0, level: Level::Agreed, payload: Bytes::new() })
+        let (epoch, sender, payload) = (Epoch(1), MemberId(1), Bytes::from_static(b"four"));
+        Rc::new(Entry { epoch, number, sender, seq: 0, level: Level::Agreed, long: None, payload })
     }
 
     fn log(numbers: &[Number]) -> Log {
@@ -182,6 +207,16 @@ mod tests {
         assert_eq!((log.first(), log.held(), log.end()), (12, 12, 14));
         assert!(!log.insert(entry(11), 100) && log.insert(entry(12), 100));
         assert_eq!(log.held(), 14);
+    }
+
+    #[test]
+    fn the_bytes_of_what_is_kept_are_known() {
+        let mut log = log(&[10, 11, 13, 14]);
+        assert_eq!((log.bytes, log.first_within(16), log.first_within(15), log.first_within(7)), (16, 10, 11, 14));
+        log.truncate(14);
+        assert_eq!(log.bytes, 12);
+        log.free(11);
+        assert_eq!((log.bytes, log.first_within(0)), (8, 14));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::log::{Content, Entry, Level};
-use crate::view::{Epoch, Member, Number, View};
+use crate::view::{Epoch, Member, MemberId, Number, View};
 
 /// A message between two processes of a group.
 ///
@@ -13,7 +13,7 @@ use crate::view::{Epoch, Member, Number, View};
 /// | a member | the sequencer | `Submit`, `Ack`, `Leave`, `Installed` |
 /// | the sequencer | all | `Stamped`, `Beat`, `Resign` |
 /// | a member | all | `Data`, `Ack` of a safe message |
-/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedState`, `State` |
+/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedData`, `Data`, `NeedState`, `State` |
 /// | a candidate | all | `Propose`, `NewView` |
 /// | a member | a candidate | `Promise`, `Refuse`, `Installed` |
 /// | a process that joins | any member | `Join` |
@@ -32,8 +32,10 @@ pub enum Message {
     },
     /// A message has this place in the order.
     Stamped(Stamped),
-    /// The content of a long message, from its sender.
+    /// The content of a long message, from its sender or another member that has it.
     Data {
+        /// The message's sender.
+        sender: MemberId,
         /// The sender's id for it.
         id: u64,
         /// The content.
@@ -61,11 +63,20 @@ pub enum Message {
         /// The first that is not asked for.
         to: Number,
     },
-    /// It is this.
+    /// Send me this content.
+    NeedData {
+        /// The message's sender.
+        sender: MemberId,
+        /// The sender's id for it.
+        id: u64,
+        /// The message's place.
+        number: Number,
+    },
+    /// A part of an epoch's log is this.
     Repaired {
         /// The epoch.
         epoch: Epoch,
-        /// What the sender holds of it.
+        /// What the sender holds of it. Contents of long messages are asked for one by one.
         entries: Vec<Entry>,
     },
     /// Seal your epoch, and promise to follow no candidate of a lower one than this.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use am_wire::stamp::Stamp;
 use bytes::Bytes;
 
-use crate::log::{Content, Entry, Level};
+use crate::log::{Content, Entry, Level, Long};
 use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
@@ -32,8 +32,9 @@ impl Core {
             && self.role == Role::Member
             && let Some(next) = self.mine.next(self.now, self.settings.resend)
         {
-            if next.payload.len() > self.settings.apart {
-                self.multicast(Message::Data { id: next.id, payload: next.payload.clone() });
+            // An earlier epoch's members have the content, or fetch it.
+            if next.is_first && next.payload.len() > self.settings.apart {
+                self.multicast(Message::Data { sender: self.me.id, id: next.id, payload: next.payload.clone() });
             }
             self.submit_one(next);
         }
@@ -48,10 +49,10 @@ impl Core {
     }
 
     fn submit_one(&mut self, submission: Submission) {
-        let Submission { id, seq, level, payload } = submission;
+        let Submission { id, seq, level, payload, .. } = submission;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
         let content = if payload.len() > self.settings.apart {
-            Content::Apart { id, length: payload.len() as u64 }
+            Content::Apart(Long { id, length: payload.len() as u64 })
         } else {
             Content::Here(payload)
         };
@@ -92,25 +93,27 @@ impl Core {
         if self.is_me(sender) {
             self.mine.set_limit(limit);
         }
-        let entry = |payload| Entry { epoch, number, sender, seq, level, payload };
-        match content {
-            Content::Here(payload) => self.hold(entry(payload)),
-            Content::Apart { id, length } => {
-                let own = self.mine.payload(id).filter(|_| self.is_me(sender)).cloned();
-                match own.or_else(|| self.apart.take(sender, id)) {
-                    Some(payload) => self.hold(entry(payload)),
-                    None if number >= self.log.held() => self.wait_for_data(id, length, entry(Bytes::new())),
-                    None => (),
-                }
-            }
-        }
+        let (long, payload) = match content {
+            Content::Here(payload) => (None, payload),
+            Content::Apart(long) => (Some(long), Bytes::new()),
+        };
+        self.place(Entry { epoch, number, sender, seq, level, long, payload });
     }
 
-    /// The content of a message is still on its way. It is a gap like any other, and asked for later.
-    fn wait_for_data(&mut self, id: u64, length: u64, entry: Entry) {
-        self.repair.known_end = self.repair.known_end.max(entry.number.saturating_add(1));
-        self.apart.wait(id, length, entry);
-        self.look_for_gap();
+    /// A message has its place in the order. The content of a long one may still be on its way: then it is a gap like any other.
+    fn place(&mut self, entry: Entry) {
+        let Some(long) = entry.long.filter(|_| entry.payload.is_empty()) else { return self.hold(entry) };
+        let (sender, number) = (entry.sender, entry.number);
+        let own = self.mine.payload(long.id).filter(|_| self.is_me(sender));
+        match own.or_else(|| self.apart.content(sender, long.id)).cloned() {
+            Some(payload) => self.hold(Entry { payload, ..entry }),
+            None if number >= self.log.held() => {
+                self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
+                self.apart.wait(long, entry);
+                self.look_for_gap();
+            }
+            None => (),
+        }
     }
 
     /// A missing message is asked for after this time. The content of a long one is probably on its way.
@@ -120,14 +123,31 @@ impl Core {
 
     /// If the content of this message is awaited: the time that all awaited contents may take.
     fn content_time(&self, number: Number) -> Option<Time> {
-        self.apart.awaited(number).map(|bytes| Time::from_micros(bytes / SLOWEST))
+        self.apart.awaited(number).map(|_| Time::from_micros(self.apart.awaited_bytes() / SLOWEST))
     }
 
-    /// The content of a long message has arrived, before its place is known or afterwards.
-    pub(crate) fn on_data(&mut self, sender: MemberId, id: u64, payload: Bytes) {
+    /// The content of a long message has arrived, before its place is known or afterwards. Another member sends it only if it is asked.
+    pub(crate) fn on_data(&mut self, from: MemberId, sender: MemberId, id: u64, payload: Bytes) {
+        if from != sender && !self.apart.awaits(sender, id) {
+            return;
+        }
+        let held = self.log.held();
         if let Some(entry) = self.apart.arrived(sender, id, payload) {
             self.hold(entry);
-            self.install();
+        }
+        if from != sender {
+            self.is_repaired(held);
+        }
+        self.install();
+    }
+
+    /// Another member lacks this content.
+    pub(crate) fn on_need_data(&mut self, asker: MemberId, sender: MemberId, id: u64, number: Number) {
+        let is_it = |entry: &&Rc<Entry>| entry.sender == sender && entry.long.is_some_and(|long| long.id == id);
+        let kept = self.log.get(number).filter(is_it).map(|entry| &entry.payload);
+        let own = self.mine.payload(id).filter(|_| self.is_me(sender));
+        if let Some(payload) = kept.or(own).or_else(|| self.apart.content(sender, id)).cloned() {
+            self.post(asker, Message::Data { sender, id, payload });
         }
     }
 
@@ -211,6 +231,9 @@ impl Core {
             return None;
         }
         let (sender, level, payload) = (entry.sender, entry.level, entry.payload.clone());
+        if let Some(long) = entry.long {
+            self.apart.forget(sender, long.id);
+        }
         self.delivered += 1;
         let is_mine = self.is_me(sender) && entry.epoch > self.returned;
         let own = is_mine.then(|| self.mine.delivered()).flatten();
@@ -265,9 +288,10 @@ impl Core {
             self.repair.attempt = attempt.wrapping_add(1);
             // A message that no member sends may be part of the state of a member that began with it.
             let is_in_vain = self.ballot.pending().is_some() && attempt % (4 * count + 1) == 4 * count;
-            let message = match is_in_vain {
-                true => Message::NeedState { epoch },
-                false => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },
+            let message = match self.apart.awaited(from) {
+                _ if is_in_vain => Message::NeedState { epoch },
+                Some((sender, Long { id, .. })) => Message::NeedData { sender, id, number: from },
+                None => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },
             };
             self.post(others[attempt % count], message);
         }
@@ -281,14 +305,18 @@ impl Core {
         }
         // The pending view's log has other messages from there on.
         let to = if let Role::Diverged { cut, .. } = self.role { to.min(cut) } else { to };
-        let mut bytes = 0;
         let here = (from..to.min(from.saturating_add(REPAIRED))).filter_map(|number| self.log.get(number));
-        let fits = |entry: &&Rc<Entry>| {
+        let order = |entry: &Rc<Entry>| match entry.long {
+            Some(_) => Entry { payload: Bytes::new(), ..**entry },
+            None => (**entry).clone(),
+        };
+        let mut bytes = 0;
+        let fits = |entry: &Entry| {
             let is_first = bytes == 0;
             bytes += entry.payload.len() + 64;
             is_first || bytes <= REPAIRED_BYTES
         };
-        let entries: Vec<Entry> = here.take_while(fits).map(|entry| (**entry).clone()).collect();
+        let entries: Vec<Entry> = here.map(order).take_while(fits).collect();
         if !entries.is_empty() {
             self.post(asker, Message::Repaired { epoch, entries });
         }
@@ -302,11 +330,15 @@ impl Core {
         }
         let held = self.log.held();
         for entry in entries.into_iter().filter(|entry| base.is_none_or(|base| entry.number < base)) {
-            self.hold(entry);
+            self.place(entry);
         }
+        self.is_repaired(held);
+    }
+
+    /// A member has answered. If the gap before is filled, the next one is asked for at once, and of the same member.
+    fn is_repaired(&mut self, held: Number) {
         if self.log.held() > held {
             self.counters.repaired += self.log.held() - held;
-            // The next gap is asked for at once, and of the same member.
             self.repair.attempt = self.repair.attempt.wrapping_sub(1);
             self.repair.at = self.repair.at.map(|_| self.now);
             self.ask_for_gap();

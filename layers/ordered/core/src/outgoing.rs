@@ -46,8 +46,8 @@ struct Mine {
 }
 
 impl Mine {
-    fn submission(&self, seq: u32) -> Submission {
-        Submission { id: self.id, seq, level: self.level, payload: self.payload.clone() }
+    fn submission(&self, seq: u32, is_first: bool) -> Submission {
+        Submission { id: self.id, seq, level: self.level, payload: self.payload.clone(), is_first }
     }
 }
 
@@ -57,6 +57,8 @@ pub(crate) struct Submission {
     pub(crate) seq: u32,
     pub(crate) level: Level,
     pub(crate) payload: Bytes,
+    /// No epoch had it before.
+    pub(crate) is_first: bool,
 }
 
 impl Outgoing {
@@ -119,17 +121,18 @@ impl Outgoing {
         let fits = |mine: &&mut Mine| bytes == 0 || bytes + mine.payload.len() <= SUBMITTED_BYTES;
         let mine = self.queue.get_mut(index).filter(|_| seq < self.limit).filter(fits)?;
         self.submitted_bytes += mine.payload.len();
-        mine.was_submitted = true;
+        let is_first = !std::mem::replace(&mut mine.was_submitted, true);
         if self.submitted == self.numbered {
             self.again_at = now + patience;
         }
         self.submitted += 1;
-        Some(mine.submission(seq))
+        Some(mine.submission(seq, is_first))
     }
 
     /// An own message's content.
     pub(crate) fn payload(&self, id: u64) -> Option<&Bytes> {
-        self.queue.iter().find(|mine| mine.id == id).map(|mine| &mine.payload)
+        let index = self.queue.binary_search_by_key(&id, |mine| mine.id).ok()?;
+        Some(&self.queue[index].payload)
     }
 
     /// When messages are sent again of which no number was seen.
@@ -142,7 +145,7 @@ impl Outgoing {
         self.again_at = now + patience;
         let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
         let submission =
-            |index: usize| self.queue[self.numbered_before + index].submission(self.first_seq + index as u32);
+            |index: usize| self.queue[self.numbered_before + index].submission(self.first_seq + index as u32, false);
         indices.map(submission).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::view::Time;
 pub struct Settings {
     /// Credits: the most messages in flight. A message is in flight until every member that answers has handled it.
     pub capacity: usize,
-    /// Messages that are kept for a member that does not answer. One that needs more is put out as too slow.
+    /// Messages that are kept for a member that does not answer, of 1 GiB in all at most. One that needs more is put out as too slow.
     pub kept: usize,
     /// The time between two beats of the sequencer.
     pub beat: Time,

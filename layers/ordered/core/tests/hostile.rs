@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise,
+    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Promise,
     Settings, Stamped, State, Time, View,
 };
 use bytes::Bytes;
@@ -50,12 +50,17 @@ fn level(rng: &mut SmallRng) -> Level {
 }
 
 fn content(rng: &mut SmallRng) -> Content {
-    if rng.random() { Content::Here(bytes(rng)) } else { Content::Apart { id: number(rng), length: number(rng) } }
+    if rng.random() { Content::Here(bytes(rng)) } else { Content::Apart(long(rng)) }
+}
+
+fn long(rng: &mut SmallRng) -> Long {
+    Long { id: number(rng), length: number(rng) }
 }
 
 fn entry(rng: &mut SmallRng) -> Entry {
     let (number, sender, seq) = (number(rng), member(rng).id, number(rng) as u32);
-    Entry { epoch: epoch(rng), number, sender, seq, level: level(rng), payload: bytes(rng) }
+    let long = rng.random::<bool>().then(|| long(rng));
+    Entry { epoch: epoch(rng), number, sender, seq, level: level(rng), long, payload: bytes(rng) }
 }
 
 fn stamped(rng: &mut SmallRng) -> Stamped {
@@ -83,10 +88,10 @@ fn beat(rng: &mut SmallRng) -> Beat {
 
 fn message(rng: &mut SmallRng) -> Message {
     let epoch = epoch(rng);
-    match rng.random_range(0..19) {
+    match rng.random_range(0..20) {
         0 => Message::Submit { epoch, seq: number(rng) as u32, level: level(rng), content: content(rng) },
         1 => Message::Stamped(stamped(rng)),
-        2 => Message::Data { id: number(rng), payload: bytes(rng) },
+        2 => Message::Data { sender: member(rng).id, id: number(rng), payload: bytes(rng) },
         3 => Message::Beat(beat(rng)),
         4 => Message::Ack(Ack { epoch, beat: number(rng) as u32, held: number(rng), consumed: number(rng) }),
         5 => Message::Token { epoch, round: number(rng) as u32, consumed: number(rng) },
@@ -105,6 +110,7 @@ fn message(rng: &mut SmallRng) -> Message {
             Message::State(State { epoch, view, history, number, state: bytes(rng) })
         }
         17 => Message::Leave,
+        18 => Message::NeedData { sender: member(rng).id, id: number(rng), number: number(rng) },
         _ => Message::PutOut { epoch, why: Ended::Silent },
     }
 }

@@ -39,7 +39,15 @@ fn member(number: usize, members: usize, all: &Barrier) -> Vec<Vec<u8>> {
 
 #[test]
 fn long_messages_of_both_members_arrive_in_one_order() {
-    let members = 2;
+    arrive_in_one_order(2);
+}
+
+#[test]
+fn long_messages_of_four_members_arrive_in_one_order() {
+    arrive_in_one_order(4);
+}
+
+fn arrive_in_one_order(members: usize) {
     let hosts: Vec<_> = (0..members).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
     let all = Barrier::new(members);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Content, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Settings, Stamped, State, View,
+    Content, Core, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Settings, Stamped, State, View,
 };
 use bytes::Bytes;
 
@@ -37,12 +37,13 @@ fn arrives(core: &mut Core, from: u64, message: Message) -> Vec<Message> {
 
 /// A message of the sequencer gets this number. Its content has this id.
 fn stamped(number: u64, id: u64) -> Message {
-    let (epoch, seq, level, content) = (Epoch(1), number as u32, Level::Agreed, Content::Apart { id, length: 100 });
+    let (epoch, seq, level, content) =
+        (Epoch(1), number as u32, Level::Agreed, Content::Apart(Long { id, length: 100 }));
     Message::Stamped(Stamped { epoch, number, sender: 0, seq, limit: 9, level, content })
 }
 
 fn data(id: u64) -> Message {
-    Message::Data { id, payload: Bytes::from_static(b"long") }
+    Message::Data { sender: MemberId(0), id, payload: Bytes::from_static(b"long") }
 }
 
 /// The next view, whose log begins behind this many messages.
@@ -58,6 +59,36 @@ fn a_content_that_the_next_view_lacks_installs_it() {
     arrives(&mut core, 1, new_view(1));
     let sent = arrives(&mut core, 0, data(7));
     assert!(sent.contains(&Message::Installed { epoch: Epoch(2) }), "{sent:?}");
+}
+
+#[test]
+fn a_message_is_repaired_without_its_content_which_is_asked_for_by_name() {
+    let (mut holds, mut lacks) = (member(), member());
+    arrives(&mut holds, 0, data(7));
+    arrives(&mut holds, 0, stamped(0, 7));
+    let repaired = arrives(&mut holds, 1, Message::Repair { epoch: Epoch(1), from: 0, to: 1 });
+    let [Message::Repaired { entries, .. }] = &repaired[..] else { panic!("{repaired:?}") };
+    assert!(entries[0].payload.is_empty() && entries[0].long.is_some());
+    // The content may be on its way: it is not asked for at once.
+    assert_eq!(arrives(&mut lacks, 1, repaired[0].clone()), []);
+    lacks.on_time(NOW + Duration::from_millis(50));
+    let asked = std::iter::from_fn(|| lacks.poll()).find_map(|output| match output {
+        Output::Send { message: message @ Message::NeedData { .. }, .. } => Some(message),
+        _ => None,
+    });
+    let answer = arrives(&mut holds, 1, asked.expect("it asks"));
+    assert_eq!(answer, [data(7)]);
+    lacks.on_message(NOW, MemberId(1), data(7));
+    let delivered = std::iter::from_fn(|| lacks.poll()).any(|output| matches!(output, Output::Deliver(_)));
+    assert!(delivered);
+}
+
+#[test]
+fn another_members_content_is_taken_only_if_it_is_awaited() {
+    let mut core = member();
+    arrives(&mut core, 1, data(7));
+    arrives(&mut core, 0, stamped(0, 7));
+    assert_eq!(core.delivered(), 0);
 }
 
 #[test]
