@@ -83,7 +83,9 @@ impl Core {
     pub(crate) fn fix(&mut self) {
         let Some(candidacy) = &self.candidacy else { return };
         let (silence, now) = (self.settings.silence, self.now);
-        let is_silent = |id: &MemberId| self.marks.get(id).is_some_and(|mark| mark.heard_at + silence < now);
+        // Only the sequencer hears the others all the time.
+        let is_silent =
+            |id: &MemberId| self.lead.is_some() && self.marks.get(id).is_some_and(|mark| mark.heard_at + silence < now);
         let old = self.ballot.view().sequencer;
         let awaited = self.ballot.awaited();
         if candidacy.fix_at > now && awaited.iter().any(|id| *id != old && !is_silent(id)) {

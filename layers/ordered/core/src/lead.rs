@@ -130,8 +130,7 @@ impl Core {
         self.put_out();
         self.send_states();
         let changes = self.changes();
-        let is_worn = self.lead.as_ref().is_some_and(|lead| lead.sequencer.is_worn());
-        if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() || is_worn {
+        if !changes.add.is_empty() || !changes.remove.is_empty() || self.is_stuck() {
             self.propose(changes);
         }
     }

@@ -417,6 +417,7 @@ impl Core {
     pub fn is_primary(&self) -> bool {
         let patience = self.settings.silence * 2;
         self.role == Role::Member
+            && self.was_member()
             && self.ballot.is_open()
             && match &self.lead {
                 Some(lead) => lead.has_lease(self.now),
@@ -425,7 +426,8 @@ impl Core {
     }
 
     fn tell_whether_primary(&mut self) {
-        let is_primary = self.is_primary();
+        // A process that joins has not heard that it is.
+        let is_primary = self.is_primary() || self.learns();
         if is_primary {
             self.primary_at = self.now;
         }

@@ -23,7 +23,7 @@ pub enum Message {
     Submit {
         /// The epoch in which it is sent.
         epoch: Epoch,
-        /// The sender's number for it. Each epoch begins with 0.
+        /// The sender's number for it. Each epoch begins anew, and numbers wrap.
         seq: u32,
         /// When it is delivered.
         level: Level,

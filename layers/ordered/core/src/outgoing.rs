@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::log::Level;
+use crate::sequencer::FIRST_SEQ;
 use crate::view::{Epoch, Time};
 
 /// The most messages that are sent again at once.
@@ -51,6 +52,11 @@ impl Mine {
     }
 }
 
+/// Whether one number of this member's messages comes before another. They wrap, and lie close together.
+fn is_before(seq: u32, other: u32) -> bool {
+    (other.wrapping_sub(seq) as i32) > 0
+}
+
 /// A message for the sequencer.
 pub(crate) struct Submission {
     pub(crate) id: u64,
@@ -68,11 +74,11 @@ impl Outgoing {
             bytes: 0,
             submitted_bytes: 0,
             epoch: Epoch(0),
-            first_seq: 0,
+            first_seq: FIRST_SEQ,
             numbered_before: 0,
             submitted: 0,
             numbered: 0,
-            limit: 0,
+            limit: FIRST_SEQ,
             again_at: Time::ZERO,
         }
     }
@@ -95,19 +101,23 @@ impl Outgoing {
     /// again.
     pub(crate) fn begin(&mut self, epoch: Epoch, numbered_before: usize) {
         (self.epoch, self.numbered_before) = (epoch, numbered_before.min(self.queue.len()));
-        (self.first_seq, self.submitted, self.submitted_bytes) = (0, 0, 0);
-        (self.numbered, self.limit) = (0, 0);
+        (self.first_seq, self.submitted, self.submitted_bytes) = (FIRST_SEQ, 0, 0);
+        (self.numbered, self.limit) = (0, FIRST_SEQ);
     }
 
     /// The sequencer lets messages with lower numbers be stamped.
     pub(crate) fn set_limit(&mut self, limit: u32) {
-        self.limit = self.limit.max(limit);
+        if is_before(self.limit, limit) {
+            self.limit = limit;
+        }
     }
 
     /// The number of this message was seen, and so of those before it.
     pub(crate) fn numbered(&mut self, seq: u32, now: Time, patience: Time) {
-        let Some(index) = seq.checked_sub(self.first_seq) else { return };
-        let count = (index as usize + 1).min(self.submitted);
+        if is_before(seq, self.first_seq) {
+            return;
+        }
+        let count = (seq.wrapping_sub(self.first_seq) as usize + 1).min(self.submitted);
         if count > self.numbered {
             (self.numbered, self.again_at) = (count, now + patience);
         }
@@ -115,11 +125,11 @@ impl Outgoing {
 
     /// The next message that may be submitted.
     pub(crate) fn next(&mut self, now: Time, patience: Time) -> Option<Submission> {
-        let seq = self.first_seq + self.submitted as u32;
+        let seq = self.first_seq.wrapping_add(self.submitted as u32);
         let index = self.numbered_before + self.submitted;
         let bytes = self.submitted_bytes;
         let fits = |mine: &&mut Mine| bytes == 0 || bytes + mine.payload.len() <= SUBMITTED_BYTES;
-        let mine = self.queue.get_mut(index).filter(|_| seq < self.limit).filter(fits)?;
+        let mine = self.queue.get_mut(index).filter(|_| is_before(seq, self.limit)).filter(fits)?;
         self.submitted_bytes += mine.payload.len();
         let is_first = !std::mem::replace(&mut mine.was_submitted, true);
         if self.submitted == self.numbered {
@@ -144,8 +154,8 @@ impl Outgoing {
     pub(crate) fn again(&mut self, now: Time, patience: Time) -> Vec<Submission> {
         self.again_at = now + patience;
         let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
-        let submission =
-            |index: usize| self.queue[self.numbered_before + index].submission(self.first_seq + index as u32, false);
+        let seq = |index| self.first_seq.wrapping_add(index as u32);
+        let submission = |index: usize| self.queue[self.numbered_before + index].submission(seq(index), false);
         indices.map(submission).collect()
     }
 
@@ -156,7 +166,7 @@ impl Outgoing {
         if self.numbered_before > 0 {
             self.numbered_before -= 1;
         } else {
-            self.first_seq += 1;
+            self.first_seq = self.first_seq.wrapping_add(1);
             self.submitted = self.submitted.saturating_sub(1);
             self.submitted_bytes = self.submitted_bytes.saturating_sub(mine.payload.len());
             self.numbered = self.numbered.saturating_sub(1);
@@ -195,17 +205,26 @@ mod tests {
         outgoing
     }
 
+    /// A message by its place in the epoch, before and behind the wrap.
+    fn seq(nth: u32) -> u32 {
+        FIRST_SEQ.wrapping_add(nth)
+    }
+
+    fn nth(submission: &Submission) -> u32 {
+        submission.seq.wrapping_sub(FIRST_SEQ)
+    }
+
     fn seqs(outgoing: &mut Outgoing) -> Vec<u32> {
-        std::iter::from_fn(|| outgoing.next(NOW, PATIENCE)).map(|submission| submission.seq).collect()
+        std::iter::from_fn(|| outgoing.next(NOW, PATIENCE)).map(|submission| nth(&submission)).collect()
     }
 
     #[test]
     fn messages_leave_as_credit_allows() {
         let mut outgoing = outgoing(5);
         assert_eq!(seqs(&mut outgoing), []);
-        outgoing.set_limit(2);
+        outgoing.set_limit(seq(2));
         assert_eq!(seqs(&mut outgoing), [0, 1]);
-        outgoing.set_limit(9);
+        outgoing.set_limit(seq(9));
         assert_eq!(seqs(&mut outgoing), [2, 3, 4]);
     }
 
@@ -214,7 +233,7 @@ mod tests {
         let (mut outgoing, long) = (Outgoing::new(), Bytes::from(vec![0; SUBMITTED_BYTES / 2]));
         (0..3).for_each(|id| outgoing.push(id, Level::Agreed, long.clone()));
         outgoing.begin(Epoch(1), 0);
-        outgoing.set_limit(9);
+        outgoing.set_limit(seq(9));
         assert_eq!(seqs(&mut outgoing), [0, 1]);
         assert_eq!((outgoing.delivered(), seqs(&mut outgoing)), (Some(0), vec![2]));
         assert!(outgoing.has_room(WAITING_BYTES - 2 * long.len()) && !outgoing.has_room(WAITING_BYTES));
@@ -225,25 +244,25 @@ mod tests {
     #[test]
     fn only_messages_without_a_number_are_sent_again() {
         let mut outgoing = outgoing(4);
-        outgoing.set_limit(9);
+        outgoing.set_limit(seq(9));
         seqs(&mut outgoing);
         assert_eq!(outgoing.again_at(), Some(PATIENCE));
-        outgoing.numbered(1, NOW + PATIENCE, PATIENCE);
+        outgoing.numbered(seq(1), NOW + PATIENCE, PATIENCE);
         assert_eq!(outgoing.again_at(), Some(2 * PATIENCE));
-        let again: Vec<u32> = outgoing.again(NOW, PATIENCE).iter().map(|submission| submission.seq).collect();
+        let again: Vec<u32> = outgoing.again(NOW, PATIENCE).iter().map(nth).collect();
         assert_eq!(again, [2, 3]);
-        outgoing.numbered(3, NOW, PATIENCE);
+        outgoing.numbered(seq(3), NOW, PATIENCE);
         assert_eq!(outgoing.again_at(), None);
     }
 
     #[test]
     fn a_new_epoch_submits_all_that_the_last_one_has_not_numbered() {
         let mut outgoing = outgoing(4);
-        outgoing.set_limit(9);
+        outgoing.set_limit(seq(9));
         seqs(&mut outgoing);
         assert_eq!(outgoing.delivered(), Some(0));
         outgoing.begin(Epoch(2), 1);
-        outgoing.set_limit(9);
+        outgoing.set_limit(seq(9));
         assert_eq!(seqs(&mut outgoing), [0, 1]);
         assert_eq!([outgoing.delivered(), outgoing.delivered()], [Some(1), Some(2)]);
         assert_eq!(outgoing.take_all(), [(3, true)]);

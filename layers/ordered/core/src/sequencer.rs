@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use am_wire::group::GroupHeader;
-use am_wire::stamp::{OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps, stamp};
+use am_wire::stamp::{self, OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps};
 use am_wire::{Address, HashKey};
 
 use crate::mutants::{self, Mutant};
@@ -49,6 +49,9 @@ impl fmt::Debug for StampTable {
 /// A network that stamps a frame at this moment keeps its table from being opened anew. It takes microseconds.
 const OPEN_ATTEMPTS: usize = 10_000;
 
+/// The number of a sender's first message of an epoch. Numbers wrap, and so early that every test sees it.
+pub(crate) const FIRST_SEQ: u32 = u32::MAX - 1;
+
 /// The most credits of a sender when an epoch begins.
 const MOST_AT_ONCE: u64 = REMEMBERED as u64 / 2;
 
@@ -74,7 +77,7 @@ impl Sequencer {
         let sender = |(slot, address): (usize, Address)| {
             let limit = if is_starved && slot == last { 0 } else { share.min(pool) };
             pool -= limit;
-            Some(SenderState { address, next: 0, limit: limit as u32 })
+            Some(SenderState { address, next: FIRST_SEQ, limit: FIRST_SEQ.wrapping_add(limit as u32) })
         };
         let senders: Vec<Option<SenderState>> = view.links().enumerate().map(sender).collect();
         let opening = Opening {
@@ -119,11 +122,6 @@ impl Sequencer {
         self.table.stamps.pool() <= 0 && (0..self.senders).any(|slot| has_none(self.sender(slot)))
     }
 
-    /// A sender's numbers end soon. The next epoch begins with 0 again.
-    pub(crate) fn is_worn(&self) -> bool {
-        (0..self.senders).any(|slot| self.sender(slot).next >= 3 << 30)
-    }
-
     /// A sender's limit.
     pub(crate) fn limit(&self, slot: usize) -> u32 {
         self.sender(slot).limit
@@ -148,7 +146,7 @@ impl Sequencer {
     pub(crate) fn stamp(&self, now: Time, slot: u16, seq: u32) -> Result<Stamp, Refusal> {
         let header = GroupHeader::to_stamp(self.group, self.epoch.0, slot, seq);
         let header = GroupHeader { tag: header.tag_under(self.table.key), ..header };
-        stamp(&self.table.stamps, &header, self.sender(slot.into()).address, self.table.time(now))
+        stamp::stamp(&self.table.stamps, &header, self.sender(slot.into()).address, self.table.time(now))
     }
 
     /// All before this number are handled everywhere: their credits are free. A sender without credit gets some.
@@ -194,6 +192,11 @@ mod tests {
         sequencer
     }
 
+    /// A sender's message by its place in the epoch.
+    fn stamp(sequencer: &Sequencer, slot: u16, nth: u32) -> Result<Stamp, Refusal> {
+        sequencer.stamp(NOW, slot, FIRST_SEQ.wrapping_add(nth))
+    }
+
     fn number(stamp: Result<Stamp, Refusal>) -> Number {
         stamp.expect("a number").number
     }
@@ -201,24 +204,24 @@ mod tests {
     #[test]
     fn a_message_that_comes_again_keeps_its_number() {
         let sequencer = sequencer(2, 50, 50, 64);
-        let number = |slot, seq| number(sequencer.stamp(NOW, slot, seq));
+        let number = |slot, nth| number(stamp(&sequencer, slot, nth));
         assert_eq!((number(0, 0), number(1, 0), number(0, 0), number(0, 1)), (50, 51, 50, 52));
-        assert_eq!(sequencer.stamp(NOW, 0, 3), Err(Refusal::Gap));
-        assert_eq!(sequencer.stamp(NOW, 2, 0), Err(Refusal::Sender));
-        assert_eq!(sequencer.stamp(2 * NOW, 0, 2), Err(Refusal::Lease));
+        assert_eq!(stamp(&sequencer, 0, 3), Err(Refusal::Gap));
+        assert_eq!(stamp(&sequencer, 2, 0), Err(Refusal::Sender));
+        assert_eq!(sequencer.stamp(2 * NOW, 0, FIRST_SEQ.wrapping_add(2)), Err(Refusal::Lease));
         assert!(sequencer.is_whole() && sequencer.next() == 53);
     }
 
     #[test]
     fn a_sender_without_credit_waits_until_messages_are_handled() {
         let mut sequencer = sequencer(2, 0, 0, 8);
-        let stamped = (0..).find(|seq| sequencer.stamp(NOW, 0, *seq).is_err()).expect("an end");
+        let stamped = (0..).find(|nth| stamp(&sequencer, 0, *nth).is_err()).expect("an end");
         assert_eq!(stamped, 6, "two are the other sender's");
-        assert_eq!(sequencer.stamp(NOW, 0, 6), Err(Refusal::Credit));
+        assert_eq!(stamp(&sequencer, 0, 6), Err(Refusal::Credit));
         assert!(sequencer.is_exhausted() && sequencer.is_whole());
         sequencer.recycle(1);
-        assert_eq!(sequencer.limits(), [7, 2]);
-        assert!(sequencer.stamp(NOW, 0, 6).is_ok() && sequencer.stamp(NOW, 1, 0).is_ok() && sequencer.is_whole());
+        assert_eq!(sequencer.limits(), [7, 2].map(|nth| FIRST_SEQ.wrapping_add(nth)));
+        assert!(stamp(&sequencer, 0, 6).is_ok() && stamp(&sequencer, 1, 0).is_ok() && sequencer.is_whole());
         sequencer.recycle(100);
         assert!(sequencer.is_whole() && sequencer.recycled() == sequencer.next());
     }
@@ -234,6 +237,6 @@ mod tests {
     fn a_closed_table_gives_no_numbers() {
         let sequencer = sequencer(1, 0, 0, 8);
         sequencer.close();
-        assert_eq!(sequencer.stamp(NOW, 0, 0), Err(Refusal::Epoch));
+        assert_eq!(stamp(&sequencer, 0, 0), Err(Refusal::Epoch));
     }
 }
