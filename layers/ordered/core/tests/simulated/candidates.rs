@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Core, Epoch, Level, Member, MemberId, Message, NotSent, Output, Promise, Settings, State, Time, View,
+    Ack, Beat, Core, Epoch, Level, Member, MemberId, Message, NewView, NotSent, Output, Promise, Settings, State, Time,
+    View,
 };
 use bytes::Bytes;
 
@@ -171,4 +172,25 @@ fn a_member_sends_away_only_what_a_majority_knows() {
         let sent = sent(&mut core);
         assert_eq!(sent.iter().any(is_put_out), is_settled, "{sent:?}");
     }
+}
+
+#[test]
+fn a_candidate_waits_for_members_that_it_has_not_asked_before() {
+    let ids = [0, 1, 2, 3, 4];
+    let (first, second) = (view(1, &ids), view(2, &ids));
+    let mut core = member(&first);
+    let history = vec![(Epoch(1), 0), (Epoch(2), 0)];
+    let new_view = NewView { view: second.clone(), chain: vec![first], history: history.clone() };
+    core.on_message(Duration::ZERO, MemberId(0), Message::NewView(new_view));
+    let beat = Beat { epoch: second.epoch, beat: 1, next: 0, freed: 0, safe: 0, limits: vec![], is_settled: true };
+    core.on_message(Duration::ZERO, MemberId(0), Message::Beat(beat));
+    let now = Duration::from_millis(115);
+    let (_, epoch) = passes(&mut core, now).iter().find_map(proposal).expect("after the silence");
+    let promise = Promise { chain: vec![second], history, held: 0, ranges: vec![] };
+    let mut promises = |id| {
+        core.on_message(now, MemberId(id), Message::Promise { epoch, promise: promise.clone() });
+        sent(&mut core).iter().any(|(_, message)| matches!(message, Message::NewView(_)))
+    };
+    // The last one may hold messages that no other has.
+    assert_eq!([1, 3, 4].map(&mut promises), [false, false, true]);
 }

@@ -118,3 +118,8 @@ fn a_member_that_joins_again_with_a_state_does_not_send_what_may_be_in_it() {
     let returned = Output::Returned { id: own, may_be_delivered: true };
     assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
 }
+
+#[test]
+fn a_process_that_joins_is_not_in_the_part_that_goes_on() {
+    assert!(!with_state(&view(1, &[0, 1], 0)).is_primary() && with_state(&view(1, &[0, 1, 2], 0)).is_primary());
+}
