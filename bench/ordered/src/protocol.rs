@@ -64,6 +64,8 @@ pub(crate) enum Order {
     Finish {
         total: u64,
     },
+    /// Say whether this member is the sequencer.
+    Lead,
     /// Send one message after another, or receive, until the process is killed, or there are no more orders.
     Survive {
         sends: bool,
@@ -79,6 +81,7 @@ pub(crate) enum Order {
 pub(crate) enum Answer {
     Ready,
     Begun,
+    Leads(bool),
     Done(Sent),
     Finished(Received),
     /// Nanoseconds.

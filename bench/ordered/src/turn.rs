@@ -65,6 +65,12 @@ impl Setup<'_> {
     }
 
     fn survive(&self, group: &mut [Process]) -> Result<Duration, Error> {
+        group.iter_mut().try_for_each(|process| process.order(&Order::Lead))?;
+        let leads = self.all(group, |answer| if let Answer::Leads(leads) = answer { Some(leads) } else { None })?;
+        // On a busy machine another member may have taken over from the founder.
+        let sequencer = leads.iter().position(|leads| *leads);
+        let sequencer = sequencer.ok_or_else(|| Error::Lost("no member says that it is the sequencer".to_owned()))?;
+        group.swap(0, sequencer);
         let last = group.len() - 1;
         for (index, process) in group.iter_mut().enumerate() {
             process.order(&Order::Survive { sends: index == last })?;

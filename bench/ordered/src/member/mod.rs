@@ -33,6 +33,11 @@ trait Member {
 
     /// Whether all members are there.
     fn is_whole(&self) -> bool;
+
+    /// Whether it is the sequencer of our group.
+    fn leads(&self) -> bool {
+        false
+    }
 }
 
 /// What was delivered so far. Handlers write it, and the loop of a measurement reads it.
@@ -96,6 +101,7 @@ impl Loop<'_> {
         while let Some(order) = self.next()? {
             match order {
                 Order::Begin(job) => self.measure(job)?,
+                Order::Lead => say(&Answer::Leads(self.member.leads()))?,
                 Order::Survive { sends } => return self.survive(sends),
                 other => return Err(Error::Refused(format!("{other:?} out of turn"))),
             }

@@ -59,4 +59,8 @@ impl Member for Ours {
     fn is_whole(&self) -> bool {
         self.group.view().members.len() == self.members && self.group.is_primary()
     }
+
+    fn leads(&self) -> bool {
+        self.group.view().sequencer == self.group.me()
+    }
 }
