@@ -17,6 +17,8 @@ const STATE_AGAIN: Time = Time::from_secs(1);
 const GATHER: Time = Time::from_millis(40);
 /// The most bytes of messages that are kept for a member that does not answer.
 const KEPT_BYTES: usize = 1 << 30;
+/// The most beats without a lease.
+const MOST_UNANSWERED: u32 = 10;
 /// A gap that no member could fill ends the epoch after this time.
 const STUCK: Time = Time::from_millis(150);
 
@@ -118,8 +120,13 @@ impl Core {
         let (silence, now, safe) = (self.settings.silence, self.now, self.safe());
         let is_settled = self.is_settled();
         let Some(lead) = &mut self.lead else { return };
-        if lead.beat_at <= now {
+        let is_due = lead.beat_at <= now;
+        if is_due {
             lead.beat_at = now + self.settings.beat;
+        }
+        // One that is heard, and hears no answers, leaves its work to another.
+        lead.unanswered = if lead.has_lease(now) { 0 } else { lead.unanswered.saturating_add(is_due.into()) };
+        if is_due && lead.unanswered <= MOST_UNANSWERED {
             let beat = lead.beat(now, safe, is_settled);
             lead.on_answer(lead.own, beat.beat, silence, now);
             self.mine.set_limit(lead.own_limit());

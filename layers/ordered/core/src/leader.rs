@@ -19,6 +19,8 @@ pub(crate) struct Lead {
     pub(crate) own: MemberId,
     pub(crate) beat: u32,
     pub(crate) beat_at: Time,
+    /// Beats since the lease has ended.
+    pub(crate) unanswered: u32,
     pub(crate) began_at: Time,
     pub(crate) sent_at: [Time; BEATS],
     /// For each member, when the last beat was sent that it has answered.
@@ -68,6 +70,7 @@ impl Lead {
             own: view.sequencer,
             beat: 0,
             beat_at: now,
+            unanswered: 0,
             began_at: now,
             sent_at: [now; BEATS],
             answered: view.ids().map(|id| (id, since)).collect(),

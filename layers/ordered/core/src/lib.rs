@@ -405,7 +405,7 @@ impl Core {
     }
 
     /// Whether this process has the state, and is in no view.
-    fn learns(&self) -> bool {
+    pub(crate) fn learns(&self) -> bool {
         self.role == Role::Member && !self.was_member()
     }
 

@@ -273,7 +273,9 @@ impl Core {
         let near = pending.map_or(self.ballot.view(), |pending| &pending.view);
         let rank = near.rank(self.me.id).unwrap_or(0);
         let holds = |id: &MemberId| self.marks.get(id).is_some_and(|mark| mark.held > from);
-        let mut others: Vec<MemberId> = near.ids().chain(self.ballot.voters()).filter(|id| !self.is_me(*id)).collect();
+        // Only the sequencer knows a process that joins.
+        let others = || near.ids().chain(self.ballot.voters()).filter(|id| !self.is_me(*id));
+        let mut others: Vec<MemberId> = if self.learns() { vec![near.sequencer] } else { others().collect() };
         let count = others.len();
         others.rotate_left(rank.min(count));
         others.sort_by_key(|id| !holds(id));

@@ -1,86 +1,10 @@
-//! Groups on a network with no faults but those that a test asks for.
+//! Members of a quiet group stay members, and change their sequencer without a break.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use am_ordered_core::{Core, Member, MemberId, Message, Output, Settings, Time};
-use bytes::Bytes;
+use am_ordered_core::{MemberId, Output, Time};
 
-/// The time that a message takes.
-const DELAY: Time = Duration::from_micros(3000);
-
-/// Processes, and what they have reported.
-struct Group {
-    now: Time,
-    cores: BTreeMap<MemberId, Core>,
-    sent: VecDeque<(Time, MemberId, MemberId, Message)>,
-    reports: Vec<(MemberId, Output)>,
-    /// Nothing that is sent arrives at these.
-    deaf: BTreeSet<MemberId>,
-}
-
-impl Group {
-    /// A group with this number of members.
-    fn of(count: u64) -> Group {
-        let mut group = Group {
-            now: Duration::ZERO,
-            cores: BTreeMap::new(),
-            sent: VecDeque::new(),
-            reports: vec![],
-            deaf: BTreeSet::new(),
-        };
-        for id in (0..count).map(MemberId) {
-            let me = Member { id, name: format!("m{id}"), link: 0 };
-            let core = match id.0 {
-                0 => Core::found(me, Settings::default(), group.now),
-                _ => Core::join(me, Settings::default(), group.now),
-            };
-            group.cores.insert(id, core);
-        }
-        group.pass(Duration::from_secs(1));
-        assert!(group.cores.values().all(|core| core.view().members.len() == group.cores.len()), "all have joined");
-        group.reports.clear();
-        group
-    }
-
-    /// The members of a member's view.
-    fn view(&self, id: u64) -> Vec<u64> {
-        self.cores[&MemberId(id)].view().ids().map(|id| id.0).collect()
-    }
-
-    fn pass(&mut self, time: Time) {
-        let end = self.now + time;
-        while self.now < end {
-            while self.sent.front().is_some_and(|(at, ..)| *at <= self.now) {
-                let (_, from, to, message) = self.sent.pop_front().expect("there is one");
-                if let Some(core) = self.cores.get_mut(&to).filter(|_| !self.deaf.contains(&to)) {
-                    core.on_message(self.now, from, message);
-                }
-            }
-            for id in self.cores.keys().copied().collect::<Vec<_>>() {
-                self.work(id);
-            }
-            self.now += DELAY / 4;
-        }
-    }
-
-    fn work(&mut self, id: MemberId) {
-        let core = self.cores.get_mut(&id).expect("it is there");
-        if core.next_time() <= self.now {
-            core.on_time(self.now);
-        }
-        while let Some(output) = core.poll() {
-            let mut send = |to, message| self.sent.push_back((self.now + DELAY, id, to, message));
-            match output {
-                Output::Send { to, message } => send(to, message),
-                Output::Multicast(message) => core.audience().into_iter().for_each(|to| send(to, message.clone())),
-                Output::Contact(message) => send(MemberId(0), message),
-                Output::TakeState { joiner } => core.state_taken(joiner, Bytes::new()),
-                other => self.reports.push((id, other)),
-            }
-        }
-    }
-}
+use crate::group::Group;
 
 /// Longer than the patience.
 const LONG: Time = Duration::from_secs(8);

@@ -15,8 +15,10 @@ mod calm;
 mod candidates;
 mod checks;
 mod contents;
+mod group;
 mod network;
 mod plan;
+mod scenarios;
 mod states;
 mod world;
 

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) is_reliable: bool,
     pub(crate) loss: f64,
     pub(crate) doubled: f64,
+    /// The part of the repairs that are lost besides.
+    pub(crate) repair_loss: f64,
     /// The longest time that a message takes.
     pub(crate) delay: Time,
     /// The network stamps.
@@ -56,6 +58,7 @@ impl Plan {
             faults_end: Duration::from_millis(2500),
             quiet: Duration::from_secs(12),
             stamps: rng.random_bool(0.5),
+            repair_loss: if is_reliable { 0.0 } else { *pick(&mut rng, &[0.0, 0.5]) },
         }
     }
 }

@@ -36,6 +36,7 @@ pub(crate) const SEEN: &[&str] = &[
     "returned",
     "state taken",
     "sequencer replaced",
+    "repair lost",
     "stamped by the network",
     "not stamped by the network",
 ];
@@ -394,6 +395,10 @@ impl World {
     fn send(&mut self, from: MemberId, to: MemberId, arrived: Arrived) {
         if self.cuts.values().any(|cut| cut.contains(&(from, to))) || self.rng.random_bool(self.plan.loss) {
             return;
+        }
+        let is_repair = matches!(&arrived, Arrived::Message(Message::Repaired { .. } | Message::NeedData { .. }));
+        if is_repair && self.rng.random_bool(self.plan.repair_loss) {
+            return self.saw("repair lost");
         }
         if let Arrived::Message(message) = &arrived
             && self.tells

@@ -1,0 +1,77 @@
+//! What users of such groups fear, one by one.
+
+use std::time::Duration;
+
+use am_ordered_core::{Level, MemberId, Output, Time};
+
+use crate::group::Group;
+
+const SECOND: Time = Duration::from_secs(1);
+
+#[test]
+fn eight_processes_that_join_at_once_need_few_views() {
+    let group = Group::of(9);
+    let epoch = group.cores[&MemberId(0)].view().epoch.0;
+    assert!(epoch <= 4, "{epoch} epochs");
+}
+
+/// A cable that carries one direction only, to and from each member.
+#[test]
+fn a_member_that_hears_nothing_or_says_nothing_stops_no_other() {
+    for id in 0..3 {
+        for is_deaf in [true, false] {
+            let mut group = Group::of(3);
+            let broken = if is_deaf { &mut group.deaf } else { &mut group.mute };
+            broken.insert(MemberId(id));
+            group.pass(SECOND);
+            let sender = (id + 1) % 3;
+            group.send(sender, Level::Safe, "after");
+            group.pass(SECOND);
+            let what = format!("{id}, deaf: {is_deaf}");
+            assert_eq!(group.delivered(sender), [(0, "after")], "{what}");
+            (group.deaf, group.mute) = Default::default();
+            group.pass(SECOND);
+            assert_eq!((group.view(id), group.delivered(id)), (vec![0, 1, 2], vec![(0, "after")]), "{what}");
+        }
+    }
+}
+
+/// The sequencer delivers what no other member has, and crashes, or comes back.
+#[test]
+fn what_one_member_alone_has_delivered_is_lost_with_it_unless_it_is_safe() {
+    for (level, crashes) in [(Level::Agreed, true), (Level::Agreed, false), (Level::Safe, true), (Level::Safe, false)] {
+        let mut group = Group::of(3);
+        group.mute.insert(MemberId(0));
+        group.send(0, level, "lost");
+        group.pass(Duration::from_millis(10));
+        let expected = if level == Level::Agreed { vec![(0, "lost")] } else { vec![] };
+        assert_eq!(group.delivered(0), expected);
+        if crashes {
+            group.cores.remove(&MemberId(0));
+        }
+        group.pass(SECOND);
+        group.mute.clear();
+        group.send(1, level, "next");
+        group.pass(SECOND);
+        assert_eq!(group.delivered(2)[0], (0, "next"), "the others go on");
+        let diverged = group.reports.iter().any(|(id, output)| id.0 == 0 && matches!(output, Output::Diverged(0)));
+        assert_eq!(diverged, level == Level::Agreed && !crashes, "it hears that its message is void");
+    }
+}
+
+#[test]
+fn a_candidate_that_crashes_is_followed_by_another() {
+    for step in 0..80 {
+        let mut group = Group::of(5);
+        group.send(3, Level::Safe, "before");
+        group.pass(Duration::from_millis(30));
+        group.cores.remove(&MemberId(0));
+        group.pass(Duration::from_millis(90 + step));
+        group.cores.remove(&MemberId(1));
+        group.send(2, Level::Safe, "after");
+        group.pass(SECOND);
+        for id in 2..5 {
+            assert_eq!(group.delivered(id), [(0, "before"), (1, "after")], "member {id}, {step} ms");
+        }
+    }
+}
