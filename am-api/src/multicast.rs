@@ -104,24 +104,41 @@ impl Multicast {
     /// # Errors
     /// [`MulticastSendError`].
     pub fn send_to(&self, to: Address, header: &GroupHeader, payload: &[u8]) -> Result<(), MulticastSendError> {
+        self.send_parts_to(to, header, [payload, &[]])
+    }
+
+    /// Send a frame whose payload lies in two places.
+    ///
+    /// # Errors
+    /// [`MulticastSendError`].
+    pub fn send_parts_to(
+        &self,
+        to: Address,
+        header: &GroupHeader,
+        parts: [&[u8]; 2],
+    ) -> Result<(), MulticastSendError> {
         let NodeState { engine, transport, .. } = &mut *self.node.borrow_mut();
         let caps = transport.caps();
-        let (needs, most) = (payload.len(), caps.max_frame.saturating_sub(GROUP_PAYLOAD_AT));
+        let needs = parts[0].len() + parts[1].len();
+        let most = caps.max_frame.saturating_sub(GROUP_PAYLOAD_AT);
         let too_large = MulticastSendError::TooLarge { needs, most };
         if needs > most {
             return Err(too_large);
         }
         let ethertype = engine.core().config().ethertype;
         let key = engine.core().group_key(self.group);
+        let link = LinkAddresses { to, from: caps.address, ethertype };
+        let mut frame = engine.pool().take().ok_or(MulticastSendError::Full)?;
+        let space = frame.space().ok_or(MulticastSendError::Full)?;
+        let payload = group::payload(space, needs).map_err(|_| too_large)?;
+        let (first, second) = payload.split_at_mut(parts[0].len());
+        first.copy_from_slice(parts[0]);
+        second.copy_from_slice(parts[1]);
         let mut header = *header;
         if key != [0; 2] {
             header.content = group::content(key, payload);
             header.tag = header.tag_under(key);
         }
-        let link = LinkAddresses { to, from: caps.address, ethertype };
-        let mut frame = engine.pool().take().ok_or(MulticastSendError::Full)?;
-        let space = frame.space().ok_or(MulticastSendError::Full)?;
-        group::payload(space, needs).map_err(|_| too_large)?.copy_from_slice(payload);
         let length = group::emit(space, &link, &header, needs).map_err(|_| too_large)?;
         frame.set_len(length);
         if engine.send_frame(to, &frame, &mut ***transport) { Ok(()) } else { Err(MulticastSendError::Full) }

@@ -25,7 +25,7 @@ pub(crate) struct GroupQueue<B> {
 }
 
 /// The most frames that wait in a queue: several turns' frames, so that a handler that takes long loses none.
-pub(crate) const MAX_QUEUED: usize = 256;
+pub(crate) const MAX_QUEUED: usize = 512;
 
 impl<B> GroupQueues<B> {
     pub(crate) fn new() -> Self {

@@ -7,14 +7,16 @@
 //!     └──── echo ───────▶ the sequencer's process, if its program has stamped (decision 183)
 //! ```
 //!
+//! The content of a long message goes to the group as pieces, and only its order to the sequencer (`pieces.rs`).
 //! What is lost is repaired by messages between two members. A view whose members are not all on such a network uses no frames.
 
 use am_api::group_frames::{GroupFrame, GroupHeader};
 use am_api::{Address, Endpoint, GroupMessage, Multicast};
-use am_ordered_core::{Content, Core, Level, Member, MemberId, Message, StampTable, Stamped, View};
+use am_ordered_core::{Content, Core, Level, Member, MemberId, Message, StampTable, Stamped, Time, View};
 use bytes::Bytes;
 
 use crate::packet::{content, form};
+use crate::pieces::{Contents, Piece, Report};
 
 /// The frames of a group that this process has joined.
 pub(crate) struct Frames {
@@ -22,10 +24,25 @@ pub(crate) struct Frames {
     /// Stamped frames that arrived, and those that were sent to the sequencer's process.
     pub(crate) stamped: u64,
     pub(crate) echoed: u64,
+    contents: Contents,
 }
 
 /// A flag of a stamped frame: the sequencer's process has the message.
 const IS_HELD: u8 = 1 << 7;
+
+/// Flags of a datagram: a piece of a content, whose sender asks for a report or does not, or a report. An acknowledgement has none.
+const PIECE: u8 = 1;
+const ASKS: u8 = 2;
+const REPORT: u8 = 4;
+
+/// Bytes of a piece's frame before its part of the content.
+const PIECE_HEADER: usize = 32;
+
+/// The pause when there is no room for a piece.
+const FULL: Time = Time::from_micros(100);
+
+/// The most pieces that are sent before others' frames are received.
+const PIECES_AT_ONCE: usize = 64;
 
 /// A frame that makes no sense.
 pub(crate) struct Malformed;
@@ -38,7 +55,9 @@ impl Frames {
         run: impl FnMut(&mut S, GroupMessage<'_, S>) + 'static,
     ) -> Option<Frames> {
         let multicast = endpoint.join_group(group, run).ok()?;
-        multicast.is_one_frame().then_some(Frames { multicast, stamped: 0, echoed: 0 })
+        let size = multicast.max_payload().saturating_sub(PIECE_HEADER);
+        let contents = Contents::new(size, endpoint.max_message() as u64);
+        multicast.is_one_frame().then_some(Frames { multicast, stamped: 0, echoed: 0, contents })
     }
 
     pub(crate) fn group(&self) -> u64 {
@@ -51,7 +70,7 @@ impl Frames {
     }
 
     /// Why the network does not stamp, or the table in which it does, if this member becomes the sequencer. `now` is the member's time.
-    pub(crate) fn table(&self, now: am_ordered_core::Time) -> Result<StampTable, &str> {
+    pub(crate) fn table(&self, now: Time) -> Result<StampTable, &str> {
         let clock = Multicast::lease_clock().saturating_sub(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
         Ok(StampTable { stamps: self.multicast.stamps()?.clone(), key: self.multicast.key(), clock })
     }
@@ -89,9 +108,79 @@ impl Frames {
         sent.is_ok()
     }
 
+    /// Send the content of an own message to all, as pieces. Returns whether the view has frames for it. A group of two has a connection.
+    pub(crate) fn push_content(&mut self, view: &View, id: u64, payload: &Bytes) -> bool {
+        let is_possible = view.has_links() && view.group == self.group() && view.members.len() > 2;
+        if is_possible {
+            self.contents.sending.push(id, payload.clone());
+        }
+        is_possible
+    }
+
+    /// Send the pieces that may be sent. Returns how many left, and when the next one is due.
+    pub(crate) fn pump(&mut self, view: &View, me: MemberId, now: Time) -> (usize, Option<Time>) {
+        if !self.contents.sending.has_more() {
+            return (0, None);
+        }
+        let others: Vec<u64> = view.members.iter().filter(|member| member.id != me).map(|member| member.link).collect();
+        for count in 0..PIECES_AT_ONCE {
+            let Some((to, piece)) = self.contents.sending.next(now, &others) else {
+                return (count, self.contents.sending.next_time());
+            };
+            let asks = if piece.asks { ASKS } else { 0 };
+            let header = GroupHeader {
+                what: GroupFrame::Datagram,
+                flags: PIECE | asks,
+                number: piece.place,
+                limit: piece.size,
+                ..GroupHeader::to_stamp(self.group(), 0, 0, piece.nth)
+            };
+            let to_address = to.map_or_else(|| self.address(), Address::from_u64);
+            let parts = [&piece_header(me, &piece)[..], &piece.bytes];
+            if self.multicast.send_parts_to(to_address, &header, parts).is_err() {
+                return (count, Some(now + FULL));
+            }
+            self.contents.sending.sent(now, to, &piece);
+        }
+        (PIECES_AT_ONCE, Some(now))
+    }
+
+    /// A piece of a content or a report has arrived. Contents have no epoch.
+    fn on_content_frame<S>(&mut self, core: &mut Core, frame: &GroupMessage<'_, S>) -> Result<(), Malformed> {
+        let (header, link, now) = (frame.header, frame.from().to_u64(), frame.endpoint.turn_time());
+        if header.flags == REPORT {
+            // A process that ran on this node before may have been meant.
+            let (of, report): (MemberId, Report) = postcard::from_bytes(frame).map_err(|_| Malformed)?;
+            if of == core.me() {
+                self.contents.sending.on_report(now, link, &report);
+            }
+            return Ok(());
+        }
+        let (prefix, bytes) = frame.split_first_chunk::<PIECE_HEADER>().ok_or(Malformed)?;
+        let (sender, piece) = piece_from(&header, prefix, Bytes::copy_from_slice(bytes)).ok_or(Malformed)?;
+        if sender == core.me() || core.member(sender).is_none_or(|member| member.link != link) {
+            return Ok(());
+        }
+        let got = self.contents.on_piece(sender, &piece).map_err(|_| Malformed)?;
+        if let Some(report) = got.report {
+            let payload = postcard::to_allocvec(&(sender, report)).expect("all of it can be written");
+            let header = GroupHeader::to_stamp(self.group(), 0, 0, 0);
+            let header = GroupHeader { what: GroupFrame::Datagram, flags: REPORT, ..header };
+            // One that does not leave is asked for again.
+            _ = self.send_to(Some(frame.from()), &header, &payload);
+        }
+        if let Some((id, payload)) = got.content {
+            core.on_message(now, sender, Message::Data { sender, id, payload });
+        }
+        Ok(())
+    }
+
     /// A frame has arrived.
     pub(crate) fn on_frame<S>(&mut self, core: &mut Core, frame: &GroupMessage<'_, S>) -> Result<(), Malformed> {
-        let GroupHeader { what, epoch, sender, .. } = frame.header;
+        let GroupHeader { what, epoch, sender, flags, .. } = frame.header;
+        if what == GroupFrame::Datagram && flags != 0 {
+            return self.on_content_frame(core, frame);
+        }
         let view = core.view();
         if epoch != view.epoch.0 {
             // Of an old view, or of one that this member does not know yet.
@@ -128,6 +217,26 @@ impl Frames {
         }
         Ok(())
     }
+}
+
+/// What is before the bytes of a piece. The oldest place and id of its sender are not far behind its own.
+fn piece_header(sender: MemberId, piece: &Piece) -> [u8; PIECE_HEADER] {
+    let behind = [piece.place - piece.first, piece.id - piece.first_id].map(|behind| behind as u32);
+    let mut header = [0; PIECE_HEADER];
+    header[..8].copy_from_slice(&piece.id.to_be_bytes());
+    header[8..16].copy_from_slice(&piece.length.to_be_bytes());
+    header[16..20].copy_from_slice(&behind[0].to_be_bytes());
+    header[20..24].copy_from_slice(&behind[1].to_be_bytes());
+    header[24..].copy_from_slice(&sender.0.to_be_bytes());
+    header
+}
+
+fn piece_from(header: &GroupHeader, prefix: &[u8; PIECE_HEADER], bytes: Bytes) -> Option<(MemberId, Piece)> {
+    let number = |at: usize| u64::from_be_bytes(*prefix[at..].first_chunk().expect("it is long enough"));
+    let (place, id, length, behind) = (header.number, number(0), number(8), number(16));
+    let (first, first_id) = (place.checked_sub(behind >> 32)?, id.checked_sub(behind & 0xffff_ffff)?);
+    let (nth, size, asks) = (header.seq, header.limit, header.flags & ASKS != 0);
+    Some((MemberId(number(24)), Piece { place, id, length, nth, size, first, first_id, asks, bytes }))
 }
 
 fn payload_of<S>(frame: &GroupMessage<'_, S>) -> Result<(Level, Content), Malformed> {

@@ -31,6 +31,8 @@ pub struct Group<R> {
     contacts: Vec<String>,
     next_contact: usize,
     tidy_at: Instant,
+    /// When a piece of a content is due.
+    pieces_at: Option<Duration>,
     ended: Option<Ended>,
 }
 
@@ -165,7 +167,8 @@ impl<R: Replica> Group<R> {
         let core = core(Member { id, name: node.name().into(), link }, endpoint.time());
         let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, malformed: 0 };
         let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
-        let mut group = Group { endpoint, inside, links, replica, contacts, next_contact: 0, tidy_at, ended: None };
+        let (next_contact, pieces_at, ended) = (0, None, None);
+        let mut group = Group { endpoint, inside, links, replica, contacts, next_contact, tidy_at, pieces_at, ended };
         group.follow_frames();
         Ok(group)
     }
@@ -204,7 +207,8 @@ impl<R: Replica> Group<R> {
             if done > 0 || left.is_zero() {
                 return done;
             }
-            let timer = self.inside.core.next_time().saturating_sub(self.endpoint.time());
+            let due = self.inside.core.next_time();
+            let timer = self.pieces_at.map_or(due, |at| at.min(due)).saturating_sub(self.endpoint.time());
             self.endpoint.wait(&mut self.inside, timer.min(left).min(LONGEST_SLEEP));
         }
     }
@@ -351,7 +355,11 @@ impl<R: Replica> Group<R> {
             done += 1;
             self.carry_out_one(output);
         }
-        let sent = self.links.flush(&self.endpoint);
+        let Inside { me, core, frames, .. } = &mut self.inside;
+        let pump = |frames: &mut Frames| frames.pump(core.view(), *me, self.endpoint.turn_time());
+        let (pieces, pieces_at) = frames.as_mut().map_or((0, None), pump);
+        self.pieces_at = pieces_at;
+        let sent = self.links.flush(&self.endpoint) + pieces;
         if sent > 0 {
             // Now, and not with the next turn: others wait for it.
             self.endpoint.flush();
@@ -367,7 +375,12 @@ impl<R: Replica> Group<R> {
                 }
             }
             Output::Multicast(message) => {
-                let is_sent = self.send_frame(&message);
+                let is_sent = match (&message, &mut self.inside.frames) {
+                    (Message::Data { id, payload, .. }, Some(frames)) => {
+                        frames.push_content(self.inside.core.view(), *id, payload)
+                    }
+                    _ => self.send_frame(&message),
+                };
                 for to in self.inside.core.audience() {
                     let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
                     if !is_sent || !has_link {

@@ -61,6 +61,7 @@ mod frames;
 mod group;
 mod links;
 mod packet;
+mod pieces;
 mod replica;
 
 pub use am_ordered_core::{Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
