@@ -21,6 +21,7 @@ use crate::node_state::{NodeRc, NodeState, borrow_to_drop};
 pub struct Multicast {
     node: NodeRc,
     group: u64,
+    key: HashKey,
     joined: JoinedGroup,
 }
 
@@ -78,9 +79,10 @@ impl<S> Endpoint<S> {
     ) -> Result<Multicast, MulticastError> {
         let mut node = self.node.borrow_mut();
         let joined = node.join_group(self.id, group)?;
+        let key = node.core().group_key(group);
         drop(node);
         self.handlers.get_mut().group = Some(Box::new(run));
-        Ok(Multicast { node: self.node.clone(), group, joined })
+        Ok(Multicast { node: self.node.clone(), group, key, joined })
     }
 }
 
@@ -126,7 +128,6 @@ impl Multicast {
             return Err(too_large);
         }
         let ethertype = engine.core().config().ethertype;
-        let key = engine.core().group_key(self.group);
         let link = LinkAddresses { to, from: caps.address, ethertype };
         let mut frame = engine.pool().take().ok_or(MulticastSendError::Full)?;
         let space = frame.space().ok_or(MulticastSendError::Full)?;
@@ -134,11 +135,7 @@ impl Multicast {
         let (first, second) = payload.split_at_mut(parts[0].len());
         first.copy_from_slice(parts[0]);
         second.copy_from_slice(parts[1]);
-        let mut header = *header;
-        if key != [0; 2] {
-            header.content = group::content(key, payload);
-            header.tag = header.tag_under(key);
-        }
+        let header = header.signed(self.key, payload);
         let length = group::emit(space, &link, &header, needs).map_err(|_| too_large)?;
         frame.set_len(length);
         if engine.send_frame(to, &frame, &mut ***transport) { Ok(()) } else { Err(MulticastSendError::Full) }
@@ -146,7 +143,7 @@ impl Multicast {
 
     /// The key by which frames of this group are signed and checked, derived from the [segment key](crate::Builder::segment_key); zeros without one.
     pub fn key(&self) -> HashKey {
-        self.node.borrow().engine.core().group_key(self.group)
+        self.key
     }
 
     /// Whether the network multiplies a frame to the group. Elsewhere it leaves once for each peer.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use am_wire::group::{self, GroupHeader};
+use am_wire::group::GroupHeader;
 use am_wire::{Buffer, HashKey, Reason};
 
 use crate::EndpointId;
@@ -31,9 +31,7 @@ impl<B: Buffer> Core<B> {
         let (header, payload) = GroupHeader::parse(frame.bytes())?;
         let GroupQueues { waiting, queues } = &mut self.endpoints.groups;
         let queue = queues.iter_mut().find(|queue| queue.group == header.group).ok_or(Reason::NoGroup)?;
-        if !header.is_authentic(queue.key)
-            || header.content != group::content(queue.key, payload) && queue.key != [0; 2]
-        {
+        if !header.has_signed(queue.key, payload) {
             self.counters.group_frames_forged += 1;
         } else if queue.frames.len() < MAX_QUEUED {
             queue.frames.push_back((header, frame));

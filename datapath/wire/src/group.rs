@@ -10,15 +10,9 @@
 
 use crate::frame::{self, ETHERNET_HEADER, LinkAddresses, TooLong};
 use crate::header::{Flow, Header, Kind};
-use crate::siphash::{HashKey, hash};
 use crate::{Address, Framing};
 
-pub use crate::group_header::{GROUP_HEADER_AT, GROUP_PAYLOAD_AT, GroupFrame, GroupHeader};
-
-/// The hash of a payload under the key of its group; 0 without a key.
-pub fn content(key: HashKey, payload: &[u8]) -> u64 {
-    if key == [0; 2] { 0 } else { hash(key, payload) }
-}
+pub use crate::group_header::{GROUP_HEADER_AT, GROUP_PAYLOAD_AT, GroupFrame, GroupHeader, content};
 
 /// The Ethernet address of a group: locally administered, and with the group bit. Two groups may share an address: the whole id in a
 /// frame says which of them it belongs to.

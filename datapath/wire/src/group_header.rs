@@ -92,6 +92,22 @@ impl GroupHeader {
     pub fn is_authentic(&self, key: HashKey) -> bool {
         key == [0; 2] || self.tag == self.tag_under(key)
     }
+
+    /// The same header with the hash of a payload and a tag.
+    pub fn signed(self, key: HashKey, payload: &[u8]) -> GroupHeader {
+        let header = GroupHeader { content: content(key, payload), ..self };
+        GroupHeader { tag: header.tag_under(key), ..header }
+    }
+
+    /// Whether a member has signed this header and this payload.
+    pub fn has_signed(&self, key: HashKey, payload: &[u8]) -> bool {
+        self.is_authentic(key) && (key == [0; 2] || self.content == content(key, payload))
+    }
+}
+
+/// The hash of a payload under the key of its group; 0 without a key.
+pub fn content(key: HashKey, payload: &[u8]) -> u64 {
+    if key == [0; 2] { 0 } else { hash(key, payload) }
 }
 
 fields! { GroupHeader { group epoch what flags sender seq limit number content tag } }
