@@ -170,9 +170,16 @@ impl Ballot {
     /// The members whose promise a candidate still lacks.
     pub fn awaited(&self) -> BTreeSet<MemberId> {
         let Some(Campaign::Proposed { promises, .. }) = &self.campaign else { return BTreeSet::new() };
-        let chain = latest(promises).map_or(&self.chain, |latest| &latest.chain);
-        let voters: BTreeSet<MemberId> = chain.iter().flat_map(View::ids).collect();
+        let voters: BTreeSet<MemberId> = self.promised_views().iter().flat_map(View::ids).collect();
         voters.into_iter().filter(|id| !promises.contains_key(id)).collect()
+    }
+
+    /// The views that the latest promise to this candidate names. Their members decide.
+    pub fn promised_views(&self) -> &[View] {
+        match &self.campaign {
+            Some(Campaign::Proposed { promises, .. }) => latest(promises).map_or(&[], |latest| &latest.chain),
+            _ => &[],
+        }
     }
 
     /// Fix the next view, if a majority of each view that may be current has promised.
@@ -219,14 +226,18 @@ impl Ballot {
         if self.pending.as_ref().is_some_and(|pending| pending.view.epoch == epoch) {
             return Accepted::Pending;
         }
-        let is_known = new_view.history.first().is_some_and(|(first, _)| *first <= installed);
-        let cut = new_view.history.iter().find(|(begun, _)| *begun > installed);
-        let cut = cut.filter(|_| is_known).map(|(_, cut)| *cut);
+        let cut = cut(&new_view.history, installed);
         if epoch > self.promised {
             (self.promised, self.campaign) = (epoch, None);
         }
         self.pending = Some(new_view.clone());
         cut.map_or(Accepted::Forgotten, |cut| Accepted::Fetch { cut })
+    }
+
+    /// Whether what a member of this epoch has before a number is a part of the pending view's log.
+    pub fn keeps(&self, epoch: Epoch, number: Number) -> bool {
+        let keeps = |pending: &NewView| cut(&pending.history, epoch).is_some_and(|cut| number <= cut);
+        self.pending.as_ref().is_some_and(|pending| epoch == pending.view.epoch || keeps(pending))
     }
 
     /// Whether the own candidate, or the sequencer of the installed view, is followed, and no other one.
@@ -287,6 +298,12 @@ impl Ballot {
 fn latest(promises: &BTreeMap<MemberId, Promise>) -> Option<&Promise> {
     let epoch = |view: Option<&View>| view.map(|view| view.epoch);
     promises.values().max_by_key(|promise| (epoch(promise.chain.last()), epoch(promise.chain.first())))
+}
+
+/// From which number on a member of this epoch may hold what these epochs did not decide. `None`: it is not remembered.
+fn cut(history: &[(Epoch, Number)], epoch: Epoch) -> Option<Number> {
+    let is_known = history.first().is_some_and(|(first, _)| *first <= epoch);
+    history.iter().find(|(begun, _)| *begun > epoch).filter(|_| is_known).map(|(_, cut)| *cut)
 }
 
 /// All before this number are held by these members together, and no gap is before it.

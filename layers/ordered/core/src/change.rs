@@ -14,6 +14,8 @@ const WAIT_FOR_ALL: Time = Time::from_millis(50);
 const STAGGER: Time = Time::from_millis(15);
 /// A candidate gives up after this time, and begins again.
 const GIVE_UP: Time = Time::from_millis(400);
+/// The pause between two requests for the state doubles so often.
+const MOST_DOUBLED: usize = 6;
 /// The most ranges behind a gap in a promise.
 const RANGES: usize = 16;
 
@@ -148,7 +150,12 @@ impl Core {
                     self.log.truncate(cut);
                 }
                 self.heard_at = self.now;
-                self.repair = Repair { known_end: new_view.base(), at: Some(self.now), ..Repair::default() };
+                self.repair = Repair {
+                    known_end: new_view.base(),
+                    at: Some(self.now),
+                    state_again_at: self.repair.state_again_at,
+                    ..Repair::default()
+                };
                 if from != self.me.id {
                     self.candidacy = None;
                 }
@@ -184,7 +191,9 @@ impl Core {
         let mut others: Vec<MemberId> = pending.view.ids().filter(|id| !self.is_me(*id)).collect();
         let first = others.iter().position(|id| *id == pending.view.sequencer).unwrap_or(0);
         others.rotate_left(first);
-        self.role = Role::Diverged { cut, ask_at: self.now + self.settings.beat, attempt: attempt + 1 };
+        // States may be large. Each request is an answer.
+        let pause = self.settings.beat * (1 << attempt.min(MOST_DOUBLED));
+        self.role = Role::Diverged { cut, ask_at: self.now + pause, attempt: attempt + 1 };
         if !others.is_empty() {
             self.post(others[attempt % others.len()], Message::NeedState { epoch });
         }
@@ -202,8 +211,7 @@ impl Core {
 
     /// Whether a state takes the place of what the program has handled, or of messages that no member sends.
     pub(crate) fn needs(&self, state: &State) -> bool {
-        let is_pending = self.ballot.pending().is_some_and(|pending| pending.view.epoch == state.epoch);
-        is_pending
+        self.ballot.keeps(state.view.epoch, state.number)
             && match self.role {
                 Role::Diverged { .. } => state.number >= self.log.first(),
                 _ => state.number > self.log.held(),

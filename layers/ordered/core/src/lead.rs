@@ -5,14 +5,12 @@ use bytes::Bytes;
 
 use crate::ballot::Changes;
 use crate::leader::Learner;
-use crate::member::{Core, Mark, Output, Role};
+use crate::member::{Core, Mark, Output, Role, STATE_AGAIN};
 use crate::message::{Ack, Ended, Message, State};
 use crate::view::{Epoch, Member, MemberId, Number, Time};
 
 /// A learner is ready if it lacks at most this many messages.
 const ALMOST: u64 = 64;
-/// The state is sent again after this time.
-const STATE_AGAIN: Time = Time::from_secs(1);
 /// Learners that are ready wait this long for others, so that one change of the view takes all.
 const GATHER: Time = Time::from_millis(40);
 /// The most bytes of messages that are kept for a member that does not answer.
@@ -281,8 +279,7 @@ impl Core {
     /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
     pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
         let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
-        let epoch = self.ballot.pending().map_or(view.epoch, |pending| pending.view.epoch);
-        self.post(joiner, Message::State(State { epoch, view, history, number: self.delivered, state }));
+        self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
     }
 
     /// A member wants to leave.

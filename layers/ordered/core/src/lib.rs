@@ -236,8 +236,8 @@ impl Core {
             Message::Ack(ack) => self.on_ack(from, ack),
             Message::Token { epoch, round, consumed } => self.on_token(epoch, round, consumed),
             Message::Repair { epoch, from: first, to } => self.on_repair(from, epoch, first, to),
-            Message::Repaired { epoch, entries } => {
-                self.on_repaired(epoch, entries);
+            Message::Repaired { epoch, entries, first } => {
+                self.on_repaired(from, epoch, entries, first);
                 self.install();
             }
             Message::Propose { epoch } => self.on_propose(from, epoch),
@@ -347,7 +347,7 @@ impl Core {
         if !is_wanted {
             return;
         }
-        let State { view, history, number, state, .. } = state;
+        let State { view, history, number, state } = state;
         // One that was a member has sent some. They may be in the state.
         let submitted = self.mine.take_submitted();
         self.give_back(submitted);

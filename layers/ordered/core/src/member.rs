@@ -14,6 +14,9 @@ use crate::sequencer::StampTable;
 use crate::settings::Settings;
 use crate::view::{Epoch, Member, MemberId, Number, Time, View};
 
+/// The state is sent again after this time.
+pub(crate) const STATE_AGAIN: Time = Time::from_secs(1);
+
 /// What a member wants to happen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
@@ -121,6 +124,9 @@ pub(crate) struct Repair {
     pub(crate) from: Number,
     pub(crate) asked: u32,
     pub(crate) attempt: usize,
+    /// A member that has what is missing as a part of its state.
+    pub(crate) state_of: Option<MemberId>,
+    pub(crate) state_again_at: Time,
 }
 
 /// A candidacy's times.
@@ -236,7 +242,7 @@ impl Core {
     /// The views that may be current, or become it.
     pub fn views(&self) -> impl Iterator<Item = &View> {
         let new = self.ballot.pending().into_iter().chain(self.ballot.fixed());
-        self.ballot.chain().iter().chain(new.map(|new| &new.view))
+        self.ballot.chain().iter().chain(self.ballot.promised_views()).chain(new.map(|new| &new.view))
     }
 
     /// The own progress.

@@ -78,6 +78,8 @@ pub enum Message {
         epoch: Epoch,
         /// What the sender holds of it. Contents of long messages are asked for one by one.
         entries: Vec<Entry>,
+        /// Its log begins with this number. It has those before as a part of its state, if at all.
+        first: Number,
     },
     /// Seal your epoch, and promise to follow no candidate of a lower one than this.
     Propose {
@@ -232,9 +234,7 @@ impl NewView {
 /// The state that a member begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
-    /// It is part of the log of this epoch,
-    pub epoch: Epoch,
-    /// and was taken in this view.
+    /// It is part of the log of this view's epoch. Its sender has installed the view.
     pub view: View,
     /// The numbers with which the last epochs began.
     pub history: Vec<(Epoch, Number)>,

@@ -6,7 +6,7 @@ use am_wire::stamp::Stamp;
 use bytes::Bytes;
 
 use crate::log::{Content, Entry, Level, Long};
-use crate::member::{Core, Delivery, Role};
+use crate::member::{Core, Delivery, Role, STATE_AGAIN};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::outgoing::Submission;
@@ -285,13 +285,14 @@ impl Core {
             self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.asked.min(MOST_DOUBLED));
         self.repair.at = Some(self.now + pause);
         self.repair.asked += 1;
-        if !others.is_empty() {
+        let needs_state = self.ballot.pending().is_some() && self.repair.state_again_at <= self.now;
+        if let Some(holder) = self.repair.state_of.take().filter(|_| needs_state) {
+            self.repair.state_again_at = self.now + STATE_AGAIN;
+            self.post(holder, Message::NeedState { epoch });
+        } else if !others.is_empty() {
             let (attempt, count) = (self.repair.attempt, others.len());
             self.repair.attempt = attempt.wrapping_add(1);
-            // A message that no member sends may be part of the state of a member that began with it.
-            let is_in_vain = self.ballot.pending().is_some() && attempt % (4 * count + 1) == 4 * count;
             let message = match self.apart.awaited(from) {
-                _ if is_in_vain => Message::NeedState { epoch },
                 Some((sender, Long { id, .. })) => Message::NeedData { sender, id, number: from },
                 None => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },
             };
@@ -319,13 +320,14 @@ impl Core {
             is_first || bytes <= REPAIRED_BYTES
         };
         let entries: Vec<Entry> = here.map(order).take_while(fits).collect();
-        if !entries.is_empty() {
-            self.post(asker, Message::Repaired { epoch, entries });
+        let first = self.log.first();
+        if !entries.is_empty() || from < first {
+            self.post(asker, Message::Repaired { epoch, entries, first });
         }
     }
 
     /// Another member has sent what was missing.
-    pub(crate) fn on_repaired(&mut self, epoch: Epoch, entries: Vec<Entry>) {
+    pub(crate) fn on_repaired(&mut self, from: MemberId, epoch: Epoch, entries: Vec<Entry>, first: Number) {
         let base = self.ballot.pending().filter(|pending| pending.view.epoch == epoch).map(|pending| pending.base());
         if self.role != Role::Member || base.is_none() && !(epoch == self.ballot.epoch() && self.ballot.is_open()) {
             return;
@@ -333,6 +335,9 @@ impl Core {
         let held = self.log.held();
         for entry in entries.into_iter().filter(|entry| base.is_none_or(|base| entry.number < base)) {
             self.place(entry);
+        }
+        if self.log.held() < first {
+            self.repair.state_of = Some(from);
         }
         self.is_repaired(held);
     }

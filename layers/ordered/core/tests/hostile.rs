@@ -96,7 +96,7 @@ fn message(rng: &mut SmallRng) -> Message {
         4 => Message::Ack(Ack { epoch, beat: number(rng) as u32, held: number(rng), consumed: number(rng) }),
         5 => Message::Token { epoch, round: number(rng) as u32, consumed: number(rng) },
         6 => Message::Repair { epoch, from: number(rng), to: number(rng) },
-        7 => Message::Repaired { epoch, entries: several(rng, entry) },
+        7 => Message::Repaired { epoch, entries: several(rng, entry), first: number(rng) },
         8 => Message::Propose { epoch },
         9 => Message::Promise { epoch, promise: promise(rng) },
         10 => Message::Refuse { promised: epoch },
@@ -107,7 +107,7 @@ fn message(rng: &mut SmallRng) -> Message {
         15 => Message::NeedState { epoch },
         16 => {
             let (view, history, number) = (view(rng), history(rng), number(rng));
-            Message::State(State { epoch, view, history, number, state: bytes(rng) })
+            Message::State(State { view, history, number, state: bytes(rng) })
         }
         17 => Message::Leave,
         18 => Message::NeedData { sender: member(rng).id, id: number(rng), number: number(rng) },

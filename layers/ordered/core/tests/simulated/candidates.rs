@@ -80,7 +80,7 @@ fn member(view: &View) -> Core {
     let mut core =
         Core::join(Member { id: MemberId(2), name: "m2".into(), link: 0 }, Settings::default(), Duration::ZERO);
     let history = vec![(view.epoch, 0)];
-    let state = State { epoch: view.epoch, view: view.clone(), history, number: 0, state: Bytes::new() };
+    let state = State { view: view.clone(), history, number: 0, state: Bytes::new() };
     core.on_message(Duration::ZERO, view.sequencer, Message::State(state));
     core
 }
@@ -119,11 +119,17 @@ fn a_candidate_asks_the_members_of_a_view_that_a_promise_names() {
     let first = view(1, &[0, 1, 2]);
     let (mut core, epoch, now) = candidate(&first);
     let promise = promise(&[first, view(2, &[0, 1, 2, 3, 4, 5, 6])]);
-    core.on_message(now, MemberId(1), Message::Promise { epoch, promise });
+    core.on_message(now, MemberId(1), Message::Promise { epoch, promise: promise.clone() });
     let sent = passes(&mut core, now + Duration::from_millis(25));
     let asked: Vec<u64> =
         sent.iter().filter(|(_, message)| *message == Message::Propose { epoch }).map(|(to, _)| to.0).collect();
     assert_eq!(asked, [0, 3, 4, 5, 6], "without them the second view has no majority");
+    // They are in no view that this member had heard of.
+    for id in [3, 4, 5] {
+        core.on_message(now, MemberId(id), Message::Promise { epoch, promise: promise.clone() });
+    }
+    let fixed = passes(&mut core, now + Duration::from_millis(60));
+    assert!(fixed.iter().any(|(_, message)| matches!(message, Message::NewView(_))));
 }
 
 #[test]
