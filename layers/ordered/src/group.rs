@@ -282,6 +282,9 @@ impl<R: Replica> Group<R> {
         if !core.view().has_links() {
             return Err("a member's transport does not multiply frames".into());
         }
+        if core.settings().stamp_in_process {
+            return Err("the group's settings have the sequencer's process stamp".into());
+        }
         Ok(frames.table(self.endpoint.time()).map(|_| ())?)
     }
 

@@ -27,6 +27,8 @@ pub struct Settings {
     /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
     /// does not go on when one of them crashes.
     pub tie_break: Option<String>,
+    /// The sequencer's process gives the numbers, where its network could, too: for comparison.
+    pub stamp_in_process: bool,
 }
 
 impl Default for Settings {
@@ -42,6 +44,7 @@ impl Default for Settings {
             gap: Time::from_millis(1),
             apart: 1024,
             tie_break: None,
+            stamp_in_process: false,
         }
     }
 }

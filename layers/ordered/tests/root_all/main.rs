@@ -119,28 +119,41 @@ fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program
     let seen = Seen::of(&node, &group);
     assert!(has_all, "{} of them, {:?}, {}", seen.log.len(), seen.counters, node.counters());
     if !*is_program {
-        done.wait();
+        poll_until_all(&mut group, done);
     }
     seen
 }
 
-#[test]
-fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
+/// What the members of a group with these settings have seen, and whether the program has stamped.
+fn of_a_group(settings: Settings) -> (Vec<Seen>, bool) {
     let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
     // Nothing ends the sequencer's lease.
-    let settings = Settings { silence: LONG, patience: LONG, ..Settings::default() };
+    let settings = Settings { silence: LONG, patience: LONG, ..settings };
     let barriers = [(); 3].map(|()| Barrier::new(MEMBERS));
     let is_program = Mutex::new(false);
     let seen = on_a_bridge(&hosts, |number| match number {
         0 => is_quiet(&settings, barriers.each_ref(), &mut is_program.lock().expect("one thread")),
         number => sends(&format!("m{number}"), &settings, barriers.each_ref()),
     });
-    let is_program = is_program.into_inner().expect("one thread");
     assert!(seen.iter().all(|member| member.log == seen[0].log), "one order");
+    (seen, is_program.into_inner().expect("one thread"))
+}
+
+#[test]
+fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
+    let (seen, is_program) = of_a_group(Settings::default());
     let (stamped, echoed) = (seen[0].stamped, seen.iter().map(|member| member.counters.echoed).sum::<u64>());
     println!("{stamped} stamped by the program, {echoed} echoed");
     let all = (MESSAGES * (MEMBERS - 1)) as u64;
     assert_eq!(is_program, stamped >= all, "{stamped} stamped");
     assert_eq!(is_program, echoed >= all, "{echoed} echoed");
+}
+
+#[test]
+fn the_sequencers_process_stamps_if_the_settings_say_so() {
+    let (seen, is_program) = of_a_group(Settings { stamp_in_process: true, ..Settings::default() });
+    let all = (MESSAGES * (MEMBERS - 1)) as u64;
+    assert!(!is_program && seen.iter().all(|member| (member.stamped, member.counters.echoed) == (0, 0)));
+    assert!(seen[1..].iter().all(|member| member.counters.frames >= all - member.counters.protocol.repaired));
 }
