@@ -1,5 +1,7 @@
 //! Copies of stamped frames: the map of `copies.h`, and its program.
 
+use std::error::Error;
+
 use aya::maps::{DevMap, MapData};
 
 use crate::error::root_cause;
@@ -35,24 +37,33 @@ impl Copies {
         if self.count > 0 && self.group != group {
             return Err(CopyError::Taken);
         }
+        self.end(group);
         check(interface, mode)?;
-        let before = std::mem::replace(&mut self.count, (count as u32).min(self.map.len()));
-        self.group = group;
-        if self.count > 0 && !self.is_loaded {
+        if count > 0 && !self.is_loaded {
             object.load_program(PROGRAM)?;
             self.is_loaded = true;
         }
-        for at in 0..before.max(self.count) {
-            self.set_one(object, at, interface).map_err(|error| CopyError::Kernel(root_cause(&*error)))?;
+        (self.group, self.count) = (group, (count as u32).min(self.map.len()));
+        self.follow(object, interface).inspect_err(|_| self.end(group))
+    }
+
+    /// Send the copies by this interface from now on.
+    pub(crate) fn follow(&mut self, object: &mut Object, interface: u32) -> Result<(), CopyError> {
+        let kernel = |error: &(dyn Error + 'static)| CopyError::Kernel(root_cause(error));
+        for at in 0..self.count {
+            let program = object.named(PROGRAM)?.fd().map_err(|error| kernel(&error))?;
+            self.map.set(at, interface, Some(program), 0).map_err(|error| kernel(&error))?;
         }
         Ok(())
     }
 
-    fn set_one(&mut self, object: &mut Object, at: u32, interface: u32) -> Result<(), Box<dyn std::error::Error>> {
-        if at >= self.count {
-            return Ok(self.map.set(at, 0, None, 0)?);
+    /// No more copies for this group.
+    pub(crate) fn end(&mut self, group: u64) {
+        for at in (0..self.count).filter(|_| self.group == group) {
+            // An index that exists can be emptied.
+            _ = self.map.set(at, 0, None, 0);
         }
-        Ok(self.map.set(at, interface, Some(object.named(PROGRAM)?.fd()?), 0)?)
+        self.count = if self.group == group { 0 } else { self.count };
     }
 }
 

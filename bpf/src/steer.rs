@@ -187,6 +187,19 @@ impl Steer {
         self.copies.set(&mut self.object, group, copies, interface, mode)
     }
 
+    /// The program is attached to the interface with this index now: send the copies there.
+    ///
+    /// # Errors
+    /// [`CopyError::Kernel`].
+    pub fn move_copies(&mut self, interface: u32) -> Result<(), CopyError> {
+        self.copies.follow(&mut self.object, interface)
+    }
+
+    /// Send no copies for this group any more. If there were none, this is no error.
+    pub fn end_copies(&mut self, group: u64) {
+        self.copies.end(group);
+    }
+
     fn groups(&self) -> MutexGuard<'_, Groups> {
         self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

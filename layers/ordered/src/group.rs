@@ -285,7 +285,7 @@ impl<R: Replica> Group<R> {
         if core.settings().stamp_in_process {
             return Err("the group's settings have the sequencer's process stamp".into());
         }
-        Ok(frames.table(self.endpoint.time()).map(|_| ())?)
+        frames.table(core.settings().dissemination, self.endpoint.time()).map(|_| ())
     }
 
     /// What is wrong with the way of the group's frames to this member, and what to do. Messages arrive nevertheless, slowly.
@@ -329,7 +329,7 @@ impl<R: Replica> Group<R> {
             *frames = None;
             *frames = Inside::join_frames(&mut self.endpoint, core.view().group);
         }
-        if let Some(Ok(table)) = frames.as_ref().map(|frames| frames.table(self.endpoint.time())) {
+        if let Some(Ok(table)) = frames.as_ref().map(|frames| frames.table(core.settings().dissemination, self.endpoint.time())) {
             core.stamp_in(table);
         }
     }
@@ -427,8 +427,8 @@ impl<R: Replica> Group<R> {
 
     /// Send a message as a frame, if it is one for that.
     fn send_frame(&self, message: &Message) -> bool {
-        let Inside { me, core, frames, .. } = &self.inside;
-        frames.as_ref().is_some_and(|frames| frames.send(core.view(), *me, message))
+        let Inside { core, frames, .. } = &self.inside;
+        frames.as_ref().is_some_and(|frames| frames.send(core, message))
     }
 
     /// Queue a message for a process, if it is known where it runs.

@@ -63,6 +63,6 @@ mod links;
 mod packet;
 mod replica;
 
-pub use am_ordered_core::{Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
+pub use am_ordered_core::{Dissemination, Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
 pub use group::{Counters, Group, NotLeft, SendError};
 pub use replica::{Delivered, Event, MessageId, Replica};

@@ -54,7 +54,7 @@ use member::{Repair, Role};
 pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
 use outgoing::Outgoing;
 pub use sequencer::StampTable;
-pub use settings::Settings;
+pub use settings::{Dissemination, Settings};
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.

@@ -127,6 +127,12 @@ impl Outgoing {
         Some(mine.submission(seq))
     }
 
+    /// The message with this number, if it was submitted and not delivered.
+    pub(crate) fn submitted(&self, seq: u32) -> Option<Submission> {
+        let index = seq.checked_sub(self.first_seq).filter(|index| (*index as usize) < self.submitted)?;
+        Some(self.queue.get(self.numbered_before + index as usize)?.submission(seq))
+    }
+
     /// An own message's content.
     pub(crate) fn payload(&self, id: u64) -> Option<&Bytes> {
         self.queue.iter().find(|mine| mine.id == id).map(|mine| &mine.payload)

@@ -9,13 +9,15 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use am_wire::group::GroupHeader;
-use am_wire::stamp::{OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps, stamp};
+use am_wire::stamp::{Destination, OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps, stamp};
 use am_wire::{Address, HashKey};
 
 use crate::mutants::{self, Mutant};
+use crate::settings::{Dissemination, Settings};
 use crate::view::{Epoch, Number, Time, View};
 
 /// A table of stamps that the network reads, too.
@@ -27,12 +29,19 @@ pub struct StampTable {
     pub key: HashKey,
     /// The table's time, in nanoseconds, when the member's is 0.
     pub clock: u64,
+    /// Lets the network send this number of copies of each message that it stamps. Returns whether it does.
+    pub copy: Option<Rc<dyn Fn(usize) -> bool>>,
 }
 
 impl StampTable {
     /// A table that no network reads.
     pub(crate) fn private() -> StampTable {
-        StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0 }
+        StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0, copy: None }
+    }
+
+    /// Whether the network stamps by it, and sends what it stamps to so many receivers.
+    fn serves(&self, to: Destination, copies: usize) -> bool {
+        to != Destination::Copies || self.copy.as_ref().is_some_and(|copy| copy(copies))
     }
 
     fn time(&self, time: Time) -> u64 {
@@ -65,8 +74,8 @@ pub(crate) struct Sequencer {
 
 impl Sequencer {
     /// Begin an epoch at a number, without a lease. Messages before it that are not recycled use credits.
-    pub(crate) fn new(view: &View, next: Number, recycled: Number, capacity: usize, table: &StampTable) -> Sequencer {
-        let capacity = capacity as u64;
+    pub(crate) fn new(view: &View, next: Number, recycled: Number, settings: &Settings, table: &StampTable) -> Sequencer {
+        let capacity = settings.capacity as u64;
         let recycled = recycled.clamp(next.saturating_sub(capacity), next);
         let share = (capacity / (2 * view.members.len().max(1) as u64)).clamp(1, MOST_AT_ONCE);
         let (mut pool, last) = (capacity - (next - recycled), view.members.len() - 1);
@@ -77,6 +86,13 @@ impl Sequencer {
             Some(SenderState { address, next: 0, limit: limit as u32 })
         };
         let senders: Vec<Option<SenderState>> = view.links().enumerate().map(sender).collect();
+        let own = view.slot(view.sequencer);
+        let copies: Vec<Address> = view.links().enumerate().filter(|(slot, _)| Some(*slot) != own).map(|(_, to)| to).collect();
+        let to = match settings.dissemination {
+            Dissemination::Multicast => Destination::Group,
+            Dissemination::Copies => Destination::Copies,
+            Dissemination::Fetch => Destination::Sender,
+        };
         let opening = Opening {
             group: view.group,
             key: table.key,
@@ -88,10 +104,13 @@ impl Sequencer {
             capacity: capacity as u32,
             share: share as u32,
             senders: &senders,
+            to,
+            copies: &copies,
         };
         let is_busy = || table.stamps.open(&opening) == Err(OpenStampsError::Busy);
         // A network that does not finish a stamp has crashed. Its table stays closed.
-        let table = if view.has_links() && !(0..OPEN_ATTEMPTS).all(|_| is_busy()) {
+        let is_served = view.has_links() && table.serves(to, copies.len());
+        let table = if is_served && !(0..OPEN_ATTEMPTS).all(|_| is_busy()) {
             table.clone()
         } else {
             let private = StampTable::private();
@@ -189,7 +208,7 @@ mod tests {
         let member = |id| Member { id: MemberId(id), name: String::new(), link: 0 };
         let members = (1..=senders).map(member).collect();
         let view = View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None };
-        let sequencer = Sequencer::new(&view, next, recycled, capacity, &StampTable::private());
+        let sequencer = Sequencer::new(&view, next, recycled, &Settings { capacity, ..Settings::default() }, &StampTable::private());
         sequencer.renew(2 * NOW);
         sequencer
     }

@@ -1,22 +1,24 @@
 //! Groups over `xdp:`, in network namespaces on one bridge. Needs root.
 
+mod dissemination;
 mod forged;
 mod long;
 mod sixteen;
 mod snooping;
 
+use std::process::Command;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
-use am_netns::{Bridge, BridgeOptions, Host};
+use am_netns::{Bridge, BridgeOptions, Host, Interface};
 use am_ordered::{Counters, Delivered, Group, Level, Replica, Settings};
 
 const LONG: Duration = Duration::from_secs(30);
 
 /// Members.
-const MEMBERS: usize = 3;
+const MEMBERS: usize = 4;
 
 /// Messages of each member but the sequencer.
 const MESSAGES: usize = 50;
@@ -55,6 +57,12 @@ impl Seen {
     fn of(node: &Node, group: &Group<Log>) -> Seen {
         Seen { log: group.replica().0.clone(), stamped: node.counters().get("xdp_stamped"), counters: group.counters() }
     }
+}
+
+/// Have the bridge forward no multicast to this port.
+fn keep_multicasts_away(bridge: &Bridge, port: &Interface) {
+    let keep = || Command::new("bridge").args(["link", "set", "dev", port.name(), "mcast_flood", "off"]).status();
+    assert!(bridge.switch().enter(keep).expect("a namespace").expect("a program").success());
 }
 
 /// Run members on hosts of their own, on one bridge.
@@ -124,10 +132,14 @@ fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program
     seen
 }
 
-/// What the members of a group with these settings have seen, and whether the program has stamped.
-fn of_a_group(settings: Settings) -> (Vec<Seen>, bool) {
+/// What the members of a group with these settings have seen, and whether the program has stamped. The bridge may not forward the group's
+/// multicasts.
+fn of_a_group(settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
     let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
-    let _bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
+    let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
+    if !forwards {
+        bridge.ports().iter().for_each(|port| keep_multicasts_away(&bridge, port));
+    }
     // Nothing ends the sequencer's lease.
     let settings = Settings { silence: LONG, patience: LONG, ..settings };
     let barriers = [(); 3].map(|()| Barrier::new(MEMBERS));
@@ -142,7 +154,7 @@ fn of_a_group(settings: Settings) -> (Vec<Seen>, bool) {
 
 #[test]
 fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
-    let (seen, is_program) = of_a_group(Settings::default());
+    let (seen, is_program) = of_a_group(Settings::default(), true);
     let (stamped, echoed) = (seen[0].stamped, seen.iter().map(|member| member.counters.echoed).sum::<u64>());
     println!("{stamped} stamped by the program, {echoed} echoed");
     let all = (MESSAGES * (MEMBERS - 1)) as u64;
@@ -152,7 +164,7 @@ fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
 
 #[test]
 fn the_sequencers_process_stamps_if_the_settings_say_so() {
-    let (seen, is_program) = of_a_group(Settings { stamp_in_process: true, ..Settings::default() });
+    let (seen, is_program) = of_a_group(Settings { stamp_in_process: true, ..Settings::default() }, true);
     let all = (MESSAGES * (MEMBERS - 1)) as u64;
     assert!(!is_program && seen.iter().all(|member| (member.stamped, member.counters.echoed) == (0, 0)));
     assert!(seen[1..].iter().all(|member| member.counters.frames >= all - member.counters.protocol.repaired));
