@@ -329,7 +329,9 @@ impl<R: Replica> Group<R> {
             *frames = None;
             *frames = Inside::join_frames(&mut self.endpoint, core.view().group);
         }
-        if let Some(Ok(table)) = frames.as_ref().map(|frames| frames.table(core.settings().dissemination, self.endpoint.time())) {
+        if let Some(Ok(table)) =
+            frames.as_ref().map(|frames| frames.table(core.settings().dissemination, self.endpoint.time()))
+        {
             core.stamp_in(table);
         }
     }

@@ -8,8 +8,11 @@ use crate::{MEMBERS, MESSAGES, Seen, of_a_group};
 const ALL: u64 = (MESSAGES * (MEMBERS - 1)) as u64;
 
 fn members(dissemination: Dissemination, stamp_in_process: bool, forwards: bool) -> Vec<Seen> {
-    let (seen, is_program) =
-        of_a_group(Settings { dissemination, stamp_in_process, ..Settings::default() }, forwards);
+    let (seen, is_program) = of_a_group(
+        "xdp:am0,attach=native",
+        Settings { dissemination, stamp_in_process, ..Settings::default() },
+        forwards,
+    );
     for member in &seen {
         println!("{} stamped, {:?}", member.stamped, member.counters);
     }

@@ -88,8 +88,8 @@ fn poll_until_all(group: &mut Group<Log>, all: &Barrier) {
 }
 
 /// A member that sends, and delivers while the sequencer's process does nothing.
-fn sends(name: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3]) -> Seen {
-    let node = Node::open(name, "xdp:am0").expect("an interface");
+fn sends(name: &str, transport: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3]) -> Seen {
+    let node = Node::open(name, transport).expect("an interface");
     let mut group = Group::join(&node, "g", &["m0"], settings.clone(), Log::default()).expect("a name");
     let end = Instant::now() + LONG;
     while group.view().members.len() < MEMBERS || !group.is_primary() {
@@ -109,8 +109,8 @@ fn sends(name: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3]) -
 }
 
 /// The founder, which gives the numbers.
-fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program: &mut bool) -> Seen {
-    let node = Node::open("m0", "xdp:am0").expect("an interface");
+fn is_quiet(transport: &str, settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program: &mut bool) -> Seen {
+    let node = Node::open("m0", transport).expect("an interface");
     let mut group = Group::found(&node, "g", settings.clone(), Log::default()).expect("a name");
     let end = Instant::now() + LONG;
     while group.view().members.len() < MEMBERS {
@@ -118,6 +118,7 @@ fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program
         group.poll();
     }
     poll_until_all(&mut group, ready);
+    println!("{:?}", group.stamps_in_network());
     *is_program = group.stamps_in_network().is_ok();
     quiet.wait();
     if *is_program {
@@ -132,9 +133,9 @@ fn is_quiet(settings: &Settings, [ready, quiet, done]: [&Barrier; 3], is_program
     seen
 }
 
-/// What the members of a group with these settings have seen, and whether the program has stamped. The bridge may not forward the group's
-/// multicasts.
-fn of_a_group(settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
+/// What the members of a group with these settings and this transport have seen, and whether the program has stamped. The bridge may not forward
+/// the group's multicasts.
+fn of_a_group(transport: &str, settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
     let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
     if !forwards {
@@ -145,8 +146,8 @@ fn of_a_group(settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
     let barriers = [(); 3].map(|()| Barrier::new(MEMBERS));
     let is_program = Mutex::new(false);
     let seen = on_a_bridge(&hosts, |number| match number {
-        0 => is_quiet(&settings, barriers.each_ref(), &mut is_program.lock().expect("one thread")),
-        number => sends(&format!("m{number}"), &settings, barriers.each_ref()),
+        0 => is_quiet(transport, &settings, barriers.each_ref(), &mut is_program.lock().expect("one thread")),
+        number => sends(&format!("m{number}"), transport, &settings, barriers.each_ref()),
     });
     assert!(seen.iter().all(|member| member.log == seen[0].log), "one order");
     (seen, is_program.into_inner().expect("one thread"))
@@ -154,7 +155,7 @@ fn of_a_group(settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
 
 #[test]
 fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
-    let (seen, is_program) = of_a_group(Settings::default(), true);
+    let (seen, is_program) = of_a_group("xdp:am0", Settings::default(), true);
     let (stamped, echoed) = (seen[0].stamped, seen.iter().map(|member| member.counters.echoed).sum::<u64>());
     println!("{stamped} stamped by the program, {echoed} echoed");
     let all = (MESSAGES * (MEMBERS - 1)) as u64;
@@ -164,7 +165,7 @@ fn messages_get_their_numbers_while_the_sequencers_process_does_nothing() {
 
 #[test]
 fn the_sequencers_process_stamps_if_the_settings_say_so() {
-    let (seen, is_program) = of_a_group(Settings { stamp_in_process: true, ..Settings::default() }, true);
+    let (seen, is_program) = of_a_group("xdp:am0", Settings { stamp_in_process: true, ..Settings::default() }, true);
     let all = (MESSAGES * (MEMBERS - 1)) as u64;
     assert!(!is_program && seen.iter().all(|member| (member.stamped, member.counters.echoed) == (0, 0)));
     assert!(seen[1..].iter().all(|member| member.counters.frames >= all - member.counters.protocol.repaired));
