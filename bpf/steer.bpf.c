@@ -104,11 +104,8 @@ static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces, 
 	return is_lost() ? XDP_DROP : redirect(ctx, decision);
 }
 
-/* A lookup of its own: the table may not be used after a call that changes the frame, say older verifiers. */
-static inline int send_stamped(__u32 place)
+static inline int send_stamped(const struct stamps *opened)
 {
-	const struct stamps *opened = bpf_map_lookup_elem(&stamps, &place);
-
 	return opened && LOAD(opened->to) == TO_COPIES ? bpf_redirect_map(&copies, 0, BPF_F_BROADCAST) : XDP_TX;
 }
 
@@ -116,19 +113,19 @@ static inline int send_stamped(__u32 place)
 static inline int steer_sequence(struct xdp_md *ctx, __u32 decision, int pieces)
 {
 	__u32 place = PLACE(decision), outcome = REFUSED(REFUSAL_NO_GROUP);
+	struct stamps *opened = 0;
 
 	if (is_lost())
 		return XDP_DROP;
 	if (pieces) {
-		struct stamps *opened = bpf_map_lookup_elem(&stamps, &place);
-
+		opened = bpf_map_lookup_elem(&stamps, &place);
 		if (opened)
 			outcome = sequence(ctx, &config, opened, bpf_ktime_get_ns());
 	}
 	if (outcome == REFUSED(REFUSAL_NO_GROUP))
 		return redirect(ctx, decision ^ SEQUENCE(place) ^ SOCKET(0));
 	count(COUNT_SEQUENCE + outcome);
-	return outcome <= STAMPED_AGAIN ? send_stamped(place) : XDP_DROP;
+	return outcome <= STAMPED_AGAIN ? send_stamped(opened) : XDP_DROP;
 }
 
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)

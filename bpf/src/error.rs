@@ -45,7 +45,10 @@ pub enum CopyError {
     #[error("kernel {found} is too old: an XDP program that stamps needs 5.18")]
     KernelTooOld { found: String },
     /// Programs in the generic path share the bytes of all copies.
-    #[error("the program runs in the generic receive path, where copies of a frame share their bytes")]
+    #[error(
+        "the program runs in the generic receive path, where copies of a frame share their bytes: open the interface with \
+         `attach=native`"
+    )]
     Generic,
     /// The driver has no `ndo_xdp_xmit`, or not now.
     #[error(

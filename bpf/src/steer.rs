@@ -16,7 +16,8 @@ use crate::share::{self, Program};
 use crate::stamps::StampTables;
 use crate::table::{self, Table};
 use crate::{
-    AttachError, AttachMode, Attachment, Config, CopyError, Counters, CountersError, Kernel, LoadError, ProgramStamps, SocketError,
+    AttachError, AttachMode, Attachment, Config, CopyError, Counters, CountersError, Kernel, LoadError, ProgramStamps,
+    SocketError,
 };
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -177,13 +178,7 @@ impl Steer {
     ///
     /// # Errors
     /// [`CopyError`]: nothing has changed then.
-    pub fn set_copies(
-        &mut self,
-        group: u64,
-        copies: usize,
-        interface: u32,
-        mode: AttachMode,
-    ) -> Result<(), CopyError> {
+    pub fn set_copies(&mut self, group: u64, copies: usize, interface: u32, mode: AttachMode) -> Result<(), CopyError> {
         self.copies.set(&mut self.object, group, copies, interface, mode)
     }
 

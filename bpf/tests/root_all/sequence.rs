@@ -225,7 +225,9 @@ fn they_stamp_alike() {
 
 #[test]
 fn planted_differences_are_found() {
-    for option in ["-DCREDITS_AT_LEAST=0", "-DREMEMBERED_MESSAGES=127", "-DNUMBER_STEP=2", "-DBACK_TO_SENDER=3", "-DFIRST_COPY=1"] {
+    for option in
+        ["-DCREDITS_AT_LEAST=0", "-DREMEMBERED_MESSAGES=127", "-DNUMBER_STEP=2", "-DBACK_TO_SENDER=3", "-DFIRST_COPY=1"]
+    {
         let object = crate::twins::compile(std::path::Path::new("steer.bpf.c"), &[option]);
         let c = Probe::load_object(object.bytes(), &CONFIG).unwrap_or_else(|error| panic!("{error}"));
         if has_sequencer() {

@@ -209,7 +209,9 @@ impl InterfaceNode {
     /// Why the program does not.
     pub(crate) fn set_copies(&mut self, group: u64, copies: usize, interface: &Interface) -> Result<(), String> {
         if self.has_siblings() {
-            return Err("the interface has several nodes, and its transmit queue runs one program for all copies".into());
+            return Err(
+                "the interface has several nodes, and its transmit queue runs one program for all copies".into()
+            );
         }
         let (index, mode) = (interface.index, self.mode());
         let files = LoaderFiles::of(|| self.steer.set_copies(group, copies, index, mode));

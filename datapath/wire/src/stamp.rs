@@ -330,7 +330,10 @@ impl Stamps {
         self.pool.store(pool, Relaxed);
         self.to.store(opening.to as u32, Relaxed);
         let receivers = opening.copies.iter().map(|address| address.to_u64());
-        self.copies.iter().zip(receivers.chain([0; SENDERS])).for_each(|(place, address)| place.store(address, Relaxed));
+        self.copies
+            .iter()
+            .zip(receivers.chain([0; SENDERS]))
+            .for_each(|(place, address)| place.store(address, Relaxed));
         for (place, sender) in self.senders.iter().enumerate() {
             sender.set(opening.senders.get(place).and_then(Option::as_ref));
         }
@@ -449,7 +452,11 @@ pub fn stamped(stamps: &Stamps, header: &GroupHeader, stamp: &Stamp) -> GroupHea
 /// The address to which the stamped frame of a message goes that its sender sent from this one. [Copies](Stamps::copies) get theirs
 /// later.
 pub fn destination(stamps: &Stamps, from: Address) -> Address {
-    let to = if stamps.to.load(Relaxed) == Destination::Sender as u32 { from.to_u64() } else { stamps.address.load(Relaxed) };
+    let to = if stamps.to.load(Relaxed) == Destination::Sender as u32 {
+        from.to_u64()
+    } else {
+        stamps.address.load(Relaxed)
+    };
     Address::from_u64(to)
 }
 

@@ -74,7 +74,13 @@ pub(crate) struct Sequencer {
 
 impl Sequencer {
     /// Begin an epoch at a number, without a lease. Messages before it that are not recycled use credits.
-    pub(crate) fn new(view: &View, next: Number, recycled: Number, settings: &Settings, table: &StampTable) -> Sequencer {
+    pub(crate) fn new(
+        view: &View,
+        next: Number,
+        recycled: Number,
+        settings: &Settings,
+        table: &StampTable,
+    ) -> Sequencer {
         let capacity = settings.capacity as u64;
         let recycled = recycled.clamp(next.saturating_sub(capacity), next);
         let share = (capacity / (2 * view.members.len().max(1) as u64)).clamp(1, MOST_AT_ONCE);
@@ -87,7 +93,8 @@ impl Sequencer {
         };
         let senders: Vec<Option<SenderState>> = view.links().enumerate().map(sender).collect();
         let own = view.slot(view.sequencer);
-        let copies: Vec<Address> = view.links().enumerate().filter(|(slot, _)| Some(*slot) != own).map(|(_, to)| to).collect();
+        let copies: Vec<Address> =
+            view.links().enumerate().filter(|(slot, _)| Some(*slot) != own).map(|(_, to)| to).collect();
         let to = match settings.dissemination {
             Dissemination::Multicast => Destination::Group,
             Dissemination::Copies => Destination::Copies,
@@ -208,7 +215,13 @@ mod tests {
         let member = |id| Member { id: MemberId(id), name: String::new(), link: 0 };
         let members = (1..=senders).map(member).collect();
         let view = View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None };
-        let sequencer = Sequencer::new(&view, next, recycled, &Settings { capacity, ..Settings::default() }, &StampTable::private());
+        let sequencer = Sequencer::new(
+            &view,
+            next,
+            recycled,
+            &Settings { capacity, ..Settings::default() },
+            &StampTable::private(),
+        );
         sequencer.renew(2 * NOW);
         sequencer
     }
