@@ -177,7 +177,7 @@ impl Steer {
     /// index of the interface where the program is attached.
     ///
     /// # Errors
-    /// [`CopyError`]: nothing has changed then.
+    /// [`CopyError`]: the group has no copies then.
     pub fn set_copies(&mut self, group: u64, copies: usize, interface: u32, mode: AttachMode) -> Result<(), CopyError> {
         self.copies.set(&mut self.object, group, copies, interface, mode)
     }

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Node, Request};
-use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
+use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
 use crate::frames::Frames;
@@ -293,14 +293,17 @@ impl<R: Replica> Group<R> {
         let Inside { core, frames, .. } = &self.inside;
         let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
         let hardly = core.view().has_links() && repaired >= MANY && frames.stamped * 10 < repaired;
-        hardly.then(|| {
-            format!(
-                "frames to the group's address {} hardly arrive: {} did, and {repaired} messages had to be fetched from other members. A switch on \
-                 the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
-                 dev PORT mcast_flood on`)",
-                frames.address(),
-                frames.stamped
-            )
+        let (did, address) = (frames.stamped, frames.address());
+        hardly.then(|| match core.settings().dissemination {
+            Dissemination::Copies => format!(
+                "copies of stamped messages hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. If the XDP program \
+                 of the sequencer's node sends them, try `Settings::stamp_in_process`"
+            ),
+            Dissemination::Multicast | Dissemination::Fetch => format!(
+                "frames to the group's address {address} hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. A switch \
+                 on the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
+                 dev PORT mcast_flood on`), or found the group with `Dissemination::Copies`"
+            ),
         })
     }
 
