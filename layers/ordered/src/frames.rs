@@ -119,7 +119,12 @@ impl Frames {
         }
         let links = core.audience().into_iter().filter_map(|id| core.member(id)).map(|member| member.link);
         let links = links.filter(|link| *link != 0);
-        links.fold(true, |sent, link| self.send_to(Some(Address::from_u64(link)), header, payload) && sent)
+        // A full queue for one is no reason to leave out the others.
+        links
+            .map(|link| self.send_to(Some(Address::from_u64(link)), header, payload))
+            .filter(|is_sent| !is_sent)
+            .count()
+            == 0
     }
 
     fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> bool {

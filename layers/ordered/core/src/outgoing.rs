@@ -240,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_found_from_its_submission_to_its_delivery() {
+        let mut outgoing = outgoing(3);
+        outgoing.set_limit(2);
+        seqs(&mut outgoing);
+        let found = |outgoing: &Outgoing| [0, 1, 2].map(|seq| outgoing.submitted(seq).map(|submission| submission.id));
+        assert_eq!(found(&outgoing), [Some(0), Some(1), None]);
+        outgoing.delivered();
+        assert_eq!(found(&outgoing), [None, Some(1), None]);
+        outgoing.begin(Epoch(2), 1);
+        outgoing.set_limit(9);
+        assert_eq!(found(&outgoing), [None; 3], "of the new epoch none");
+        seqs(&mut outgoing);
+        assert_eq!(found(&outgoing), [Some(2), None, None]);
+    }
+
+    #[test]
     fn a_new_epoch_submits_all_that_the_last_one_has_not_numbered() {
         let mut outgoing = outgoing(4);
         outgoing.set_limit(9);

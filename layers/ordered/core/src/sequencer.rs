@@ -211,10 +211,14 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1);
 
-    fn sequencer(senders: u64, next: Number, recycled: Number, capacity: usize) -> Sequencer {
-        let member = |id| Member { id: MemberId(id), name: String::new(), link: 0 };
+    fn view(senders: u64, link: impl Fn(u64) -> u64) -> View {
+        let member = |id| Member { id: MemberId(id), name: String::new(), link: link(id) };
         let members = (1..=senders).map(member).collect();
-        let view = View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None };
+        View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None }
+    }
+
+    fn sequencer(senders: u64, next: Number, recycled: Number, capacity: usize) -> Sequencer {
+        let view = view(senders, |_| 0);
         let sequencer = Sequencer::new(
             &view,
             next,
@@ -267,5 +271,27 @@ mod tests {
         let sequencer = sequencer(1, 0, 0, 8);
         sequencer.close();
         assert_eq!(sequencer.stamp(NOW, 0, 0), Err(Refusal::Epoch));
+    }
+
+    /// Copies go to all but the sequencer, and the network's table is taken only if the network sends them.
+    #[test]
+    fn a_network_that_sends_no_copies_gives_no_numbers() {
+        let view = view(3, |id| 10 * id);
+        let settings = Settings { dissemination: Dissemination::Copies, ..Settings::default() };
+        for sends in [true, false] {
+            let asked = Rc::new(std::cell::Cell::new(0));
+            let (in_call, shared) = (asked.clone(), StampTable::private());
+            let copy = move |copies| {
+                in_call.set(copies);
+                sends
+            };
+            let table = StampTable { copy: Some(Rc::new(copy)), ..shared.clone() };
+            let sequencer = Sequencer::new(&view, 0, 0, &settings, &table);
+            assert_eq!((asked.get(), shared.stamps.epoch()), (2, u32::from(sends)));
+            let copies: Vec<u64> = shared.stamps.copies().map(Address::to_u64).collect();
+            assert_eq!(copies, if sends { vec![20, 30] } else { vec![] });
+            sequencer.renew(2 * NOW);
+            assert!(sequencer.stamp(NOW, 2, 0).is_ok());
+        }
     }
 }

@@ -25,7 +25,7 @@ fn members(dissemination: Dissemination, stamp_in_process: bool, forwards: bool)
         println!("{} stamped, {:?}", member.stamped, member.counters);
     }
     let stamped = seen[0].stamped;
-    assert!(is_program == !stamp_in_process && is_program == (stamped >= ALL), "{is_program}, {stamped} stamped");
+    assert!(is_program != stamp_in_process && is_program == (stamped >= ALL), "{is_program}, {stamped} stamped");
     assert!(seen.iter().all(|member| member.counters.protocol.repaired < ALL / 20), "hardly any is lost");
     seen
 }
