@@ -25,6 +25,9 @@
 #ifndef NUMBER_STEP
 #define NUMBER_STEP 1
 #endif
+#ifndef BACK_TO_SENDER
+#define BACK_TO_SENDER TO_SENDER
+#endif
 
 /* am_wire::stamp::Sender */
 struct sender {
@@ -43,7 +46,7 @@ struct stamps {
 	__u32 epoch;
 	__u32 share;
 	__u32 capacity;
-	__u32 zero;
+	__u32 to; /* am_wire::stamp::Destination */
 	__u64 recycled;
 	__u64 end;
 	__u64 busy;
@@ -51,6 +54,7 @@ struct stamps {
 	__s64 room;
 	__s64 pool;
 	struct sender senders[SENDERS];
+	__u64 copies[SENDERS];
 };
 
 /* am_wire::group::GroupHeader, as it is in a frame. */
@@ -264,17 +268,32 @@ static inline __u32 stamp_open(struct stamps *stamps, const struct group_header 
 	return stamp_for(stamps, sender, from_be32(header->seq), stamp);
 }
 
+/* wire::stamp::destination() */
+static inline __u64 destination(const struct stamps *stamps, __u64 from)
+{
+	return LOAD(stamps->to) == BACK_TO_SENDER ? from : LOAD(stamps->address);
+}
+
+static inline __u64 source(const struct frame *frame)
+{
+	return (__u64)from_be16(frame->from_high) << 32 | from_be32(frame->from_low);
+}
+
+static inline void write_to(struct frame *frame, __u64 to)
+{
+	frame->to_high = from_be32((__u32)(to >> 16));
+	frame->to_low = from_be16((__u16)to);
+}
+
 /* wire::stamp::stamped() and wire::group::rewrite() */
 static inline void write_stamped(__u8 *bytes, const volatile struct config *config, const struct stamps *stamps,
 				 const struct stamp *stamp)
 {
 	struct group_header *header = (void *)(bytes + GROUP_HEADER_AT);
 	struct frame *frame = (void *)bytes;
-	__u64 to = LOAD(stamps->address);
 	int i;
 
-	frame->to_high = from_be32((__u32)(to >> 16));
-	frame->to_low = from_be16((__u16)to);
+	write_to(frame, destination(stamps, source(frame)));
 #pragma unroll
 	for (i = 0; i < 6; i++)
 		bytes[6 + i] = ((const volatile __u8 *)config)[i];
@@ -298,7 +317,7 @@ static inline __u32 sequence(struct xdp_md *ctx, const volatile struct config *c
 		return REFUSED(REFUSAL_NO_GROUP);
 	if (LOAD(stamps->group) != from_be64(header->group))
 		return REFUSED(REFUSAL_NO_GROUP);
-	from = (__u64)from_be16(frame->from_high) << 32 | from_be32(frame->from_low);
+	from = source(frame);
 	/* Before the epoch is read: see am_wire::stamp::Stamps::open(). */
 	ADD(stamps->busy, 1);
 	outcome = stamp_open(stamps, header, from, now, &stamp);

@@ -10,6 +10,7 @@
  *	                     └─▶ Sequence stamped, and on to its group
  */
 #include "bounce.h"
+#include "copies.h"
 #include "gate.h"
 #include "sequence.h"
 
@@ -103,23 +104,28 @@ static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces, 
 	return is_lost() ? XDP_DROP : redirect(ctx, decision);
 }
 
+static inline int send_stamped(const struct stamps *opened)
+{
+	return opened && LOAD(opened->to) == TO_COPIES ? bpf_redirect_map(&copies, 0, BPF_F_BROADCAST) : XDP_TX;
+}
+
 /* Stamps if it can. Otherwise the host does, and so do the counters of what it refuses. */
 static inline int steer_sequence(struct xdp_md *ctx, __u32 decision, int pieces)
 {
 	__u32 place = PLACE(decision), outcome = REFUSED(REFUSAL_NO_GROUP);
+	struct stamps *opened = 0;
 
 	if (is_lost())
 		return XDP_DROP;
 	if (pieces) {
-		struct stamps *opened = bpf_map_lookup_elem(&stamps, &place);
-
+		opened = bpf_map_lookup_elem(&stamps, &place);
 		if (opened)
 			outcome = sequence(ctx, &config, opened, bpf_ktime_get_ns());
 	}
 	if (outcome == REFUSED(REFUSAL_NO_GROUP))
 		return redirect(ctx, decision ^ SEQUENCE(place) ^ SOCKET(0));
 	count(COUNT_SEQUENCE + outcome);
-	return outcome <= STAMPED_AGAIN ? XDP_TX : XDP_DROP;
+	return outcome <= STAMPED_AGAIN ? send_stamped(opened) : XDP_DROP;
 }
 
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
@@ -209,6 +215,18 @@ SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 SEC("xdp") int steer_probe_linear(struct xdp_md *ctx)
 {
 	return probe(ctx, 0);
+}
+
+/* Runs on each copy of a stamped frame before it leaves. */
+SEC("xdp.frags/devmap") int copy(struct xdp_md *ctx)
+{
+	return copy_frame(ctx, &config);
+}
+
+/* Never attached: for tests, because the kernel does not let them run the one above. */
+SEC("xdp.frags") int copy_probe(struct xdp_md *ctx)
+{
+	return copy_frame(ctx, &config);
 }
 
 SEC("license") const char LICENSE[] = "Dual MIT/GPL";

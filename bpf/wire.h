@@ -101,6 +101,11 @@
 #define REMEMBERED 128
 #define REMEMBERED_NUMBER_BITS 37
 
+/* wire::stamp::Destination */
+#define TO_GROUP 0
+#define TO_COPIES 1
+#define TO_SENDER 2
+
 /* wire::stamp::Refusal */
 #define REFUSAL_NO_GROUP 0
 #define REFUSAL_EPOCH 1

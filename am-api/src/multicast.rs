@@ -168,6 +168,15 @@ impl Multicast {
         self.joined.stamps.as_ref().map_err(String::as_str)
     }
 
+    /// Let the XDP program of this node's transport send this number of copies of each message that it stamps, while the table of
+    /// [`stamps`](Multicast::stamps) names [their receivers](am_wire::stamp::Opening::copies). 0 ends that, and says whether it is possible.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn set_copies(&self, copies: usize) -> Result<(), PeerAddressError> {
+        self.node.borrow_mut().transport.control(Command::CopyStamped { group: self.group, copies })
+    }
+
     /// The time by which leases are judged, in nanoseconds: that of the system's monotonic clock.
     pub fn lease_clock() -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

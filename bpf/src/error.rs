@@ -37,6 +37,39 @@ pub enum LoadError {
     Object(String),
 }
 
+/// Why the program sends no copies of the frames that it stamps.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the text")]
+pub enum CopyError {
+    /// The program does not stamp.
+    #[error("kernel {found} is too old: an XDP program that stamps needs 5.18")]
+    KernelTooOld { found: String },
+    /// Programs in the generic path share the bytes of all copies.
+    #[error(
+        "the program runs in the generic receive path, where copies of a frame share their bytes: open the interface with \
+         `attach=native`"
+    )]
+    Generic,
+    /// The driver has no `ndo_xdp_xmit`, or not now.
+    #[error(
+        "the driver does not send frames that an XDP program redirects to it: take a NIC whose driver does, or for a veth turn \
+         on `ethtool -K .. gro on` at its other end"
+    )]
+    Driver,
+    /// The kernel cannot say whether the driver does.
+    #[error("kernel {found} does not say whether the driver sends redirected frames: 6.3 does")]
+    Unknown { found: String },
+    /// There is one device map.
+    #[error("the program sends copies for another group of this node: one group can have them")]
+    Taken,
+    /// The program that addresses the copies is not loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The kernel's; no cause is known.
+    #[error("the kernel does not take the copies: {0}")]
+    Kernel(io::Error),
+}
+
 /// Why a program could not be attached to an interface.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are the words of the text")]

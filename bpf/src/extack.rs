@@ -4,14 +4,13 @@
 //! (`NETLINK_EXT_ACK`). So a refused attachment is tried once more by netlink, to be refused again.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+use nix::sys::socket::SockProtocol;
 
 use crate::AttachMode;
+use crate::netlink::{self, HEADER, ask, attribute, find};
 
-/// `struct nlmsghdr`.
-const HEADER: usize = 16;
 /// `struct ifinfomsg`.
 const INTERFACE: usize = 16;
 
@@ -39,7 +38,7 @@ pub(crate) fn why_not(program: BorrowedFd<'_>, interface: u32, mode: AttachMode)
 }
 
 fn open() -> io::Result<OwnedFd> {
-    let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    let netlink = netlink::open(SockProtocol::NetlinkRoute)?;
     // The second option leaves our request out of the answer.
     for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
         let on: libc::c_int = 1;
@@ -53,15 +52,6 @@ fn open() -> io::Result<OwnedFd> {
         }
     }
     Ok(netlink)
-}
-
-fn ask(netlink: &impl AsFd, request: &[u8]) -> io::Result<Vec<u8>> {
-    let fd = netlink.as_fd().as_raw_fd();
-    send(fd, request, MsgFlags::empty())?;
-    let mut answer = vec![0; 4096];
-    let length = recv(fd, &mut answer, MsgFlags::empty())?;
-    answer.truncate(length);
-    Ok(answer)
 }
 
 /// `RTM_SETLINK` of the interface, with the program, or none.
@@ -81,11 +71,6 @@ fn request(interface: u32, program: i32, flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// Its length is already a multiple of four.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    [&((4 + value.len()) as u16).to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
-}
-
 /// The kernel's answer: 0, or a negative error number.
 fn errno(answer: &[u8]) -> Option<i32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
@@ -96,18 +81,9 @@ fn errno(answer: &[u8]) -> Option<i32> {
 /// The message in an answer. It is an attribute after the error number and the header of the request.
 fn message(answer: &[u8]) -> Option<String> {
     errno(answer)?;
-    let mut rest = answer.get(HEADER + 4 + HEADER..)?;
-    loop {
-        let (length, kind) = (rest.get(..2)?, rest.get(2..4)?);
-        let length = usize::from(u16::from_ne_bytes(length.try_into().ok()?));
-        let value = rest.get(4..length)?;
-        if u16::from_ne_bytes(kind.try_into().ok()?) & libc::NLA_TYPE_MASK as u16 == NLMSGERR_ATTR_MSG {
-            let text = String::from_utf8_lossy(value);
-            let text = text.trim_end_matches('\0').trim().replace(char::is_control, " ");
-            return (!text.is_empty()).then_some(text);
-        }
-        rest = rest.get(length.next_multiple_of(4)..)?;
-    }
+    let text = String::from_utf8_lossy(find(answer.get(HEADER + 4 + HEADER..)?, NLMSGERR_ATTR_MSG)?);
+    let text = text.trim_end_matches('\0').trim().replace(char::is_control, " ");
+    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

@@ -44,13 +44,16 @@
 
 mod attach;
 mod config;
+mod copies;
 mod counters;
 mod descriptors;
 mod error;
 mod extack;
+mod features;
 mod kernel;
 mod mapped;
 mod mark;
+mod netlink;
 mod object;
 mod probe;
 mod raw;
@@ -63,7 +66,7 @@ pub use attach::Attachment;
 pub use config::{AttachMode, Config};
 pub use counters::Counters;
 pub use descriptors::interface_index;
-pub use error::{AttachError, CountersError, LoadError, SocketError, setcap};
+pub use error::{AttachError, CopyError, CountersError, LoadError, SocketError, setcap};
 pub use kernel::Kernel;
 pub use mark::{has_descriptor, process_name, sibling};
 pub use probe::{Probe, ProbeError};

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use am_wire::stamp::Stamps;
+use aya::maps::MapData;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::num::NonZeroUsize;
 
@@ -26,6 +27,8 @@ unsafe impl<const N: usize> Shared for [Stamps; N] {}
 /// All elements of a map, as one value.
 pub(crate) struct Mapped<T: Shared> {
     memory: NonNull<T>,
+    /// Programs that are loaded later find it by its descriptor.
+    _map: MapData,
     owned: PhantomData<T>,
 }
 
@@ -50,7 +53,7 @@ impl<T: Shared> Mapped<T> {
         // no memory of ours; the kernel refuses a length beyond the map's.
         let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, map.fd().as_fd(), 0) };
         let memory = memory.map_err(|error| LoadError::Object(format!("mapping its {name}: {error}")))?;
-        Ok(Mapped { memory: memory.cast(), owned: PhantomData })
+        Ok(Mapped { memory: memory.cast(), _map: map, owned: PhantomData })
     }
 }
 

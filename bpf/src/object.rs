@@ -16,12 +16,12 @@ use crate::kernel::Kernel;
 use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
 
 /// Descriptors that loading takes: of a program, its maps and its types.
-const DESCRIPTORS: usize = 9;
+const DESCRIPTORS: usize = 11;
 
 /// A compiled object with its maps and one loaded program.
 pub(crate) struct Object {
     ebpf: Ebpf,
-    program: String,
+    pub(crate) program: String,
 }
 
 impl Object {
@@ -56,7 +56,17 @@ impl Object {
 
     /// The program that was loaded.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, LoadError> {
-        let program = self.ebpf.program_mut(&self.program).ok_or_else(|| missing(&self.program))?;
+        let name = self.program.clone();
+        self.named(&name)
+    }
+
+    /// Load another one, which accepts frames in several pieces.
+    pub(crate) fn load_program(&mut self, name: &str) -> Result<(), LoadError> {
+        load_patiently(self.named(name)?).map_err(|error| program_error(&Kernel::running(), error))
+    }
+
+    pub(crate) fn named(&mut self, name: &str) -> Result<&mut Xdp, LoadError> {
+        let program = self.ebpf.program_mut(name).ok_or_else(|| missing(name))?;
         program.try_into().map_err(|error: ProgramError| LoadError::Object(error.to_string()))
     }
 

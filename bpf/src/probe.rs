@@ -11,7 +11,7 @@ use aya::programs::{TestRun, TestRunOptions, TestRunResult};
 
 use crate::error::root_cause;
 use crate::steer::OBJECT;
-use crate::{Config, LoadError, Steer};
+use crate::{Config, Kernel, LoadError, Steer};
 
 /// Runs the kernel's twin of [`am_wire::steer::steer`] without an interface and without moving a frame: for tests, and
 /// to find out why a frame does not arrive.
@@ -22,6 +22,12 @@ pub struct Probe {
 
 /// The index of the gate's clock: `GATE_CLOCK` in `gate.h`.
 const CLOCK: u32 = SOURCES as u32 + 1;
+
+/// The twin of the program that addresses copies.
+const COPY: &str = "copy_probe";
+
+/// What that program returns for a frame to be sent.
+const XDP_PASS: u32 = 2;
 
 /// The program could not run on a frame.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +60,9 @@ impl Probe {
     /// As [`Probe::load`].
     pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
         let mut steer = Steer::load_program(object, "steer_probe", config)?;
+        if Kernel::running().has_sequencer() {
+            steer.object.load_program(COPY)?;
+        }
         Ok(Probe { buckets: steer.object.map("buckets")?, steer })
     }
 
@@ -90,6 +99,16 @@ impl Probe {
         Ok((outcome, out))
     }
 
+    /// The next copy of a stamped frame as the program addresses it. `None`: it has no receiver.
+    ///
+    /// # Errors
+    /// As [`Probe::decide`].
+    pub fn copy(&mut self, frame: &[u8]) -> Result<Option<Vec<u8>>, ProbeError> {
+        let mut out = vec![0; frame.len()];
+        let action = self.run_program(COPY, frame, Some(&mut out))?.return_value;
+        Ok((action == XDP_PASS).then_some(out))
+    }
+
     fn set_clock(&mut self, frame: &[u8], now: u64) -> Result<(), ProbeError> {
         let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
         self.buckets.set(CLOCK, now, 0).map_err(failed)
@@ -121,9 +140,19 @@ impl Probe {
     }
 
     fn run(&mut self, data_in: &[u8], data_out: Option<&mut [u8]>) -> Result<TestRunResult, ProbeError> {
+        let decides = self.steer.object.program.clone();
+        self.run_program(&decides, data_in, data_out)
+    }
+
+    fn run_program(
+        &mut self,
+        program: &str,
+        data_in: &[u8],
+        data_out: Option<&mut [u8]>,
+    ) -> Result<TestRunResult, ProbeError> {
         let options = TestRunOptions { data_in: Some(data_in), data_out, repeat: 1, ..TestRunOptions::default() };
         let refused = |source| ProbeError::Refused { length: data_in.len(), source };
-        let program = self.steer.object.program().map_err(|error| refused(io::Error::other(error)))?;
+        let program = self.steer.object.named(program).map_err(|error| refused(io::Error::other(error)))?;
         program.test_run(options).map_err(|error| refused(root_cause(&error)))
     }
 }

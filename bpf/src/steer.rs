@@ -9,13 +9,15 @@ use am_wire::{Address, Flow};
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData, PerCpuArray, XskMap};
 
+use crate::copies::Copies;
 use crate::error::root_cause;
 use crate::object::{Object, set_socket};
 use crate::share::{self, Program};
 use crate::stamps::StampTables;
 use crate::table::{self, Table};
 use crate::{
-    AttachError, AttachMode, Attachment, Config, Counters, CountersError, Kernel, LoadError, ProgramStamps, SocketError,
+    AttachError, AttachMode, Attachment, Config, CopyError, Counters, CountersError, Kernel, LoadError, ProgramStamps,
+    SocketError,
 };
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -31,6 +33,7 @@ pub struct Steer {
     added: Mutex<HashMap<MapData, u64, u32>>,
     groups: Mutex<Groups>,
     stamps: Arc<StampTables>,
+    copies: Copies,
 }
 
 /// The joined groups, and the program's table of them.
@@ -60,6 +63,7 @@ impl Steer {
             added: Mutex::new(object.map("added")?),
             groups: Mutex::new(Groups { joined: JoinedGroups::new(), map: object.map("groups")? }),
             stamps: Arc::new(StampTables::of(&mut object, "stamps")?),
+            copies: Copies::of(&mut object)?,
             object,
         })
     }
@@ -166,6 +170,29 @@ impl Steer {
     pub fn stamps(&self, group: u64) -> Option<ProgramStamps> {
         let (place, _) = self.groups().joined.find(group)?;
         Kernel::running().has_sequencer().then(|| ProgramStamps { tables: self.stamps.clone(), place })
+    }
+
+    /// Send this number of copies of each frame of a group that the program stamps, while its table names [their
+    /// receivers](am_wire::stamp::Stamps::copies). 0 ends that, and says whether it is possible. One group can have it. `interface` is the
+    /// index of the interface where the program is attached.
+    ///
+    /// # Errors
+    /// [`CopyError`]: the group has no copies then.
+    pub fn set_copies(&mut self, group: u64, copies: usize, interface: u32, mode: AttachMode) -> Result<(), CopyError> {
+        self.copies.set(&mut self.object, group, copies, interface, mode)
+    }
+
+    /// The program is attached to the interface with this index now: send the copies there.
+    ///
+    /// # Errors
+    /// [`CopyError::Kernel`].
+    pub fn move_copies(&mut self, interface: u32) -> Result<(), CopyError> {
+        self.copies.follow(&mut self.object, interface)
+    }
+
+    /// Send no copies for this group any more. If there were none, this is no error.
+    pub fn end_copies(&mut self, group: u64) {
+        self.copies.end(group);
     }
 
     fn groups(&self) -> MutexGuard<'_, Groups> {

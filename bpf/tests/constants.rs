@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::gate;
 use am_wire::group::{self, GroupFrame, GroupHeader, JoinedGroups};
-use am_wire::stamp::{self, Refusal};
+use am_wire::stamp::{self, Destination, Refusal};
 use am_wire::steer::PassReason;
 use am_wire::{Address, AddressSet, Class, EtherType, Flow, Framing, HEAD_WORDS, Header, Kind, Reason};
 
@@ -216,6 +216,9 @@ fn groups() -> Vec<(&'static str, u64)> {
         ("SENDERS", stamp::SENDERS as u64),
         ("REMEMBERED", stamp::REMEMBERED as u64),
         ("REMEMBERED_NUMBER_BITS", stamp::NUMBER_BITS.into()),
+        ("TO_GROUP", Destination::Group as u64),
+        ("TO_COPIES", Destination::Copies as u64),
+        ("TO_SENDER", Destination::Sender as u64),
         ("REFUSAL_NO_GROUP", Refusal::NoGroup as u64),
         ("REFUSAL_EPOCH", Refusal::Epoch as u64),
         ("REFUSAL_LEASE", Refusal::Lease as u64),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_api::group_frames::{GroupFrame, GroupHeader};
-use am_api::stamp::{Opening, SenderState, Stamps, stamp, stamped};
+use am_api::stamp::{Destination, Opening, SenderState, Stamps, stamp, stamped};
 use am_api::{Endpoint, Events, Multicast, MulticastError, MulticastSendError, Node, OwnedGroupMessage};
 
 const GROUP: u64 = 0xabcd_0000_1111_2222;
@@ -78,6 +78,8 @@ fn a_host_stamps_where_the_transport_does_not() {
         capacity: 100,
         share: 50,
         senders: &senders,
+            to: Destination::Group,
+            copies: &[],
     };
     stamps.open(&opening).unwrap();
     let to = all[0].node.link_address();

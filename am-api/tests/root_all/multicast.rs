@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use am_api::group_frames::GroupHeader;
-use am_api::stamp::{Opening, SenderState};
+use am_api::stamp::{Destination, Opening, SenderState};
 use am_api::{Address, Multicast, Node, OwnedGroupMessage};
 use am_netns::{Bridge, BridgeOptions, Host};
 
@@ -38,6 +38,8 @@ fn sequencer(addresses: &[Address], ready: &Barrier, done: &Barrier) {
                 capacity: MESSAGES * SENDERS as u32,
                 share: 0,
                 senders: &senders,
+            to: Destination::Group,
+            copies: &[],
             };
             stamps.open(&opening).unwrap();
             true

@@ -131,7 +131,11 @@ impl OrderedArgs {
 /// Those that can run there. What cannot is said.
 fn stacks(place: &Place) -> Vec<Stack> {
     let found = corosync::find(place).inspect_err(|why| out::status(&format!("no Corosync: {why}")));
-    Stack::ALL.into_iter().filter(|stack| *stack != Stack::Corosync || found.is_ok()).collect()
+    let is_there = |stack: &Stack| match stack {
+        Stack::Corosync => found.is_ok(),
+        stack => place.has_hosts() || !stack.is_variant(),
+    };
+    Stack::ALL.into_iter().filter(is_there).collect()
 }
 
 impl Figures {

@@ -21,7 +21,7 @@ impl Figures {
     }
 
     fn panel<'a>(&self, title: &str, figure: Figure, y: Vertical<'a>) -> Panel<'a> {
-        let curves = self.stacks().zip(COLOURS).map(|(stack, colour)| {
+        let curves = self.stacks().filter(|stack| !stack.is_variant()).zip(COLOURS).map(|(stack, colour)| {
             let points = self.members.iter().filter_map(|members| {
                 let work = match figure {
                     Figure::Rate => Work::stream(stack, *members, 0),

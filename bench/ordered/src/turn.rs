@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_measure::{Amount, DriverOptions, Error, Progress, RoundTrips, Watch, round_trips};
+use am_measure::{Amount, DriverOptions, Error, Progress, RoundTrips, Watch, XdpArg, round_trips};
 
 use crate::corosync;
 use crate::place::{Place, usable_cores};
@@ -110,7 +110,7 @@ impl Setup<'_> {
             index,
             members: processes,
             on: place.on(index).to_owned(),
-            how: self.how,
+            how: self.how_of(stack),
             core,
             spins: members <= usable_cores(),
             addresses: place.addresses[..processes].to_vec(),
@@ -119,6 +119,12 @@ impl Setup<'_> {
         let mut process = place.at(index, || Process::start(&mut command, index))??;
         process.order(&Order::Open(opening))?;
         Ok(process)
+    }
+
+    /// The program sends copies only in the driver's path, and a veth takes the generic one by default.
+    fn how_of(&self, stack: Stack) -> DriverOptions {
+        let xdp = if stack.copies() && self.how.xdp == XdpArg::Auto { XdpArg::Native } else { self.how.xdp };
+        DriverOptions { xdp, ..self.how }
     }
 
     /// The answers of all members.

@@ -15,10 +15,38 @@ pub(crate) enum Stack {
     Corosync,
     /// A replicated log of openraft.
     Openraft,
+    /// Our group at `Level::Agreed`, whose sequencer's process gives the numbers where the XDP program could.
+    AgreedHost,
+    /// The same with a copy of each message to each member, by the XDP program.
+    Copies,
+    /// The same by the process.
+    CopiesHost,
+    /// The sender fetches its number of the XDP program.
+    Fetch,
 }
 
 impl Stack {
-    pub(crate) const ALL: [Stack; 5] = [Stack::Am, Stack::Agreed, Stack::Safe, Stack::Corosync, Stack::Openraft];
+    pub(crate) const ALL: [Stack; 9] = [
+        Stack::Am,
+        Stack::Agreed,
+        Stack::Safe,
+        Stack::Corosync,
+        Stack::Openraft,
+        Stack::AgreedHost,
+        Stack::Copies,
+        Stack::CopiesHost,
+        Stack::Fetch,
+    ];
+
+    /// Whether it is another way of our messages through the sequencer's host: only over `xdp:`.
+    pub(crate) fn is_variant(self) -> bool {
+        matches!(self, Stack::AgreedHost | Stack::Copies | Stack::CopiesHost | Stack::Fetch)
+    }
+
+    /// Whether the sequencer's host sends each member a copy.
+    pub(crate) fn copies(self) -> bool {
+        matches!(self, Stack::Copies | Stack::CopiesHost)
+    }
 
     /// The name in tables and in JSON.
     pub(crate) fn name(self) -> &'static str {
@@ -28,6 +56,10 @@ impl Stack {
             Stack::Safe => "safe",
             Stack::Corosync => "corosync",
             Stack::Openraft => "openraft",
+            Stack::AgreedHost => "agreed, host",
+            Stack::Copies => "copies",
+            Stack::CopiesHost => "copies, host",
+            Stack::Fetch => "fetch",
         }
     }
 }
@@ -104,8 +136,11 @@ impl Work {
     }
 
     /// All that a stack is measured with in a group of this size, short messages first: a null message in turn, by one and by two
-    /// senders; and streams of messages of these sizes, by one, two and all.
+    /// senders; and streams of messages of these sizes, by one, two and all. Variants of our group are measured with a null message alone.
     pub(crate) fn all_of(stack: Stack, members: usize, sizes: &[usize]) -> Vec<Work> {
+        if stack.is_variant() {
+            return vec![Work::null(stack, members)];
+        }
         let of = |senders, size, load| Work { stack, members, senders, size, load };
         let all = [Senders::One, Senders::Two, Senders::All];
         let all = all.into_iter().filter(|senders| match senders {
@@ -131,6 +166,7 @@ mod tests {
     fn each_group_has_null_messages_in_turn_and_streams_by_each_number_of_senders() {
         let count = |stack, members| Work::all_of(stack, members, &[1024, LONG]).len();
         assert_eq!([count(Stack::Am, 4), count(Stack::Agreed, 2), count(Stack::Safe, 4)], [1 + 3, 2 + 6, 2 + 9]);
+        assert_eq!(Work::all_of(Stack::Fetch, 4, &[1024]), [Work::null(Stack::Fetch, 4)]);
         for members in [2, 4] {
             assert!(Work::all_of(Stack::Agreed, members, &[]).contains(&Work::null(Stack::Agreed, members)));
         }

@@ -227,7 +227,12 @@ pub(crate) fn check_calls(lines: &[Value], size: u64, transport: &str) {
 pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: &str, stacks: &[&str]) {
     let rows: Vec<&Value> = lines.iter().filter(|line| line["via"].is_string()).collect();
     let of = |via: &str| rows.iter().filter(|line| line["via"] == via).count();
-    let expected: Vec<usize> = stacks.iter().map(|via| if *via == "am" { 3 } else { 2 + 2 * 3 }).collect();
+    let count = |via: &&str| match *via {
+        "am" => 3,
+        "agreed, host" | "copies" | "copies, host" | "fetch" => 1,
+        _ => 2 + 2 * 3,
+    };
+    let expected: Vec<usize> = stacks.iter().map(count).collect();
     assert_eq!(stacks.iter().map(|via| of(via)).collect::<Vec<_>>(), expected, "{}", summary(lines)["missing"]);
     let kernel = |via: &Value| if via == "openraft" { "tcp" } else { "udp" };
     for line in &rows {
@@ -255,7 +260,10 @@ pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: 
     }
     let has_corosync = stacks.contains(&"corosync");
     assert_eq!(summary["corosync_over_agreed"].is_f64(), has_corosync, "{summary}");
-    assert!(summary.get("host_over_program").is_some_and(Value::is_null), "{summary}");
+    let is_compared = stacks.contains(&"agreed, host");
+    let ratio = is_compared.then(|| own("agreed, host") / own("agreed"));
+    let close = |found: f64| ratio.is_some_and(|expected| (found / expected - 1.0).abs() < 0.01);
+    assert!(summary["host_over_program"].as_f64().map_or(!is_compared, close), "{summary}");
     let gates = summary["gates"].as_array().unwrap();
     assert!(gates.iter().all(|gate| gate["what"].is_string() && gate["reached"].is_boolean()), "{summary}");
     assert_eq!(gates.len(), if has_corosync { 5 } else { 3 }, "no gate of 1 MiB, which was not measured: {summary}");

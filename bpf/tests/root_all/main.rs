@@ -4,6 +4,7 @@
 mod attach;
 mod bounce;
 mod cable;
+mod copies;
 mod differential;
 mod gate;
 mod process;

@@ -6,10 +6,11 @@
 use am_bpf::{Config, Kernel, Probe, ProgramStamps};
 use am_wire::frame::LinkAddresses;
 use am_wire::group::{self, GroupFrame, GroupHeader};
-use am_wire::stamp::{Opening, Refusal, SenderState, Stamps, stamp, stamped};
+use am_wire::stamp::{self, Destination, Opening, Refusal, SenderState, Stamps, destination, stamp, stamped};
 use am_wire::steer::Decision;
 use am_wire::{Address, EtherType};
 use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::differential::{frames_of_a_run, seed};
@@ -27,6 +28,8 @@ struct Twins {
     probe: Probe,
     epoch: u32,
     now: u64,
+    /// The epoch and number of the message that was copied last, and its copies.
+    copied: (Vec<u8>, usize),
 }
 
 fn address(sender: u16) -> Address {
@@ -39,7 +42,7 @@ impl Twins {
         probe.steer().join_group(1, 3).unwrap();
         assert_eq!(probe.steer().join_group(GROUP, 4).unwrap(), Some(1));
         let c = probe.steer().stamps(GROUP).expect("this kernel's program stamps");
-        let mut twins = Twins { random, rust: Box::default(), c, probe, epoch: 0, now: 1 << 40 };
+        let mut twins = Twins { random, rust: Box::default(), c, probe, epoch: 0, now: 1 << 40, copied: (vec![], 0) };
         twins.open();
         twins
     }
@@ -59,6 +62,9 @@ impl Twins {
             })
             .collect();
         let (end, recycled) = (next + random.random_range(0..60), next);
+        let to = *[Destination::Group, Destination::Copies, Destination::Sender].choose(random).unwrap();
+        let count = if random.random_ratio(1, 20) { stamp::SENDERS } else { random.random_range(0..5) };
+        let copies: Vec<_> = (0..count).map(|_| address(random.random())).collect();
         let opening = Opening {
             group: GROUP,
             key,
@@ -70,6 +76,8 @@ impl Twins {
             capacity: random.random_range(100..400),
             share,
             senders: &senders,
+            to,
+            copies: &copies,
         };
         for side in [&*self.rust, &*self.c] {
             side.open(&opening).unwrap();
@@ -133,9 +141,10 @@ impl Twins {
         let (header, _) = GroupHeader::parse(frame).unwrap();
         assert_eq!(header.what, GroupFrame::ToStamp);
         let mut bytes = frame.to_vec();
-        let answer = stamp(&self.rust, &header, Address([a, b, c, d, e, f]), self.now);
+        let from = Address([a, b, c, d, e, f]);
+        let answer = stamp(&self.rust, &header, from, self.now);
         if let Ok(stamp) = answer {
-            group::rewrite(&mut bytes, group::address(GROUP), OWN, &stamped(&self.rust, &header, &stamp));
+            group::rewrite(&mut bytes, destination(&self.rust, from), OWN, &stamped(&self.rust, &header, &stamp));
         }
         (answer.map(|stamp| stamp.is_again), bytes)
     }
@@ -155,7 +164,32 @@ impl Twins {
             ));
         }
         assert_eq!(one.1.sum(), one.1.capacity);
+        if c.0.is_ok() {
+            self.copy(&c.1)?;
+        }
         Ok(rust.0)
+    }
+
+    /// The kernel makes copies of the frame one after the other, and now and then has no memory for the rest. A message that comes again goes to
+    /// the others first.
+    fn copy(&mut self, stamped: &[u8]) -> Result<(), String> {
+        let receivers: Vec<_> = self.rust.copies().collect();
+        let has_memory = self.random.random_ratio(19, 20);
+        let message = &stamped[group::GROUP_HEADER_AT..group::GROUP_HEADER_AT + 40];
+        let message = [&message[8..12], &message[24..32]].concat();
+        if self.copied.0 != message {
+            self.copied = (message, 0);
+        }
+        for _ in 0..if has_memory { receivers.len().max(1) } else { receivers.len() / 2 } {
+            let to = receivers.get(self.copied.1 % receivers.len().max(1));
+            self.copied.1 += 1;
+            let copy = self.probe.copy(stamped).unwrap_or_else(|error| panic!("{error}"));
+            let wanted = to.map(|to| [&to.0, &stamped[6..]].concat());
+            if copy != wanted {
+                return Err(format!("{to:?} of {receivers:?}: {copy:x?}\n{wanted:x?}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -191,7 +225,9 @@ fn they_stamp_alike() {
 
 #[test]
 fn planted_differences_are_found() {
-    for option in ["-DCREDITS_AT_LEAST=0", "-DREMEMBERED_MESSAGES=127", "-DNUMBER_STEP=2"] {
+    for option in
+        ["-DCREDITS_AT_LEAST=0", "-DREMEMBERED_MESSAGES=127", "-DNUMBER_STEP=2", "-DBACK_TO_SENDER=3", "-DFIRST_COPY=1"]
+    {
         let object = crate::twins::compile(std::path::Path::new("steer.bpf.c"), &[option]);
         let c = Probe::load_object(object.bytes(), &CONFIG).unwrap_or_else(|error| panic!("{error}"));
         if has_sequencer() {

@@ -49,7 +49,7 @@ fn for_frames_in_one_piece() {
 
 #[test]
 fn for_frames_in_several_pieces() {
-    let programs = [(STEER, "steer"), (STEER, "steer_probe"), (SHARE, "share"), (RAW, "raw")];
+    let programs = [(STEER, "steer"), (STEER, "steer_probe"), (STEER, "copy"), (SHARE, "share"), (RAW, "raw")];
     for (object, program) in programs {
         for config in settings() {
             let global: Option<(&str, &[u8])> = match program {

@@ -37,6 +37,11 @@ impl LoaderFiles {
         Ok((files, attachment))
     }
 
+    /// Add those that the loader has opened later.
+    pub(crate) fn append(&mut self, mut later: LoaderFiles) {
+        self.0.append(&mut later.0);
+    }
+
     fn add(&mut self, number: RawFd) {
         // SAFETY: no more than its mark is asked of it, which harms no file.
         self.0.push(Own::new(unsafe { BorrowedFd::borrow_raw(number) }));

@@ -152,6 +152,9 @@ impl InterfaceNode {
     pub(crate) fn move_to(&mut self, options: &XdpOptions, interface: &Interface) -> Result<(), XdpOpenError> {
         self.addresses.move_to(interface)?;
         let (steer, mailbox, own) = (&mut *self.steer, &self.mailbox, self.addresses.own);
+        if let Err(why) = steer.move_copies(interface.index) {
+            tracing::warn!(interface = interface.name, %why, "no copies of stamped frames: members fetch them from each other");
+        }
         let mut interfaces = lock_interfaces();
         self.registration = Registration::new(&mut interfaces, (options, interface), steer, own, mailbox)?;
         for added in self.addresses.with_groups() {
@@ -200,11 +203,28 @@ impl InterfaceNode {
         Ok(true)
     }
 
+    /// Send copies of the frames that the program stamps for a group.
+    ///
+    /// # Errors
+    /// Why the program does not.
+    pub(crate) fn set_copies(&mut self, group: u64, copies: usize, interface: &Interface) -> Result<(), String> {
+        if self.has_siblings() {
+            return Err(
+                "the interface has several nodes, and its transmit queue runs one program for all copies".into()
+            );
+        }
+        let (index, mode) = (interface.index, self.mode());
+        let files = LoaderFiles::of(|| self.steer.set_copies(group, copies, index, mode));
+        self.files.append(files.map_err(|error| error.to_string())?.0);
+        Ok(())
+    }
+
     /// No longer receive the frames of a group.
     pub(crate) fn leave_group(&mut self, group: u64) {
         let address = group::address(group);
         if self.steer.has_joined(group) {
             self.steer.leave_group(group);
+            self.steer.end_copies(group);
             if self.addresses.remove_group(address) {
                 self.registration.remove_address(address);
             }

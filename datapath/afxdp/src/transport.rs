@@ -133,6 +133,10 @@ impl Transport for Xdp {
                 // A cell that was set before keeps its answer, which is the same.
                 _ = joined.set(JoinedGroup { stamps: stamps.ok_or_else(no_sequencer) });
             }
+            Command::CopyStamped { group, copies } => {
+                let refused = |why: String| PeerAddressError::NoCopies { transport: self.caps.name.clone(), why };
+                self.node.set_copies(group, copies, &self.interface).map_err(refused)?;
+            }
             Command::LeaveGroup(group) => self.node.leave_group(group),
             _ => return command.without_peers(&self.caps),
         }

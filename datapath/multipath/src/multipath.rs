@@ -334,7 +334,9 @@ impl Transport for Multipath {
             }
             Command::RemoveAddress(_) => Ok(()),
             // A group frame has its sender's address on one path, which is not the one on another.
-            Command::LendQueue { .. } | Command::JoinGroup { .. } => command.without_peers(&self.joint.caps),
+            Command::LendQueue { .. } | Command::JoinGroup { .. } | Command::CopyStamped { .. } => {
+                command.without_peers(&self.joint.caps)
+            }
             Command::LeaveGroup(_) => Ok(()),
             Command::Steer { .. }
             | Command::RxFull(_)

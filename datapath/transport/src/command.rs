@@ -82,6 +82,14 @@ pub enum Command<'a> {
         /// Set on success.
         joined: &'a OnceCell<JoinedGroup>,
     },
+    /// Send this number of copies of each frame that the transport stamps for a group, while its table has [that
+    /// destination](am_wire::stamp::Destination::Copies). 0 ends that, and says whether it is possible.
+    CopyStamped {
+        /// The group.
+        group: u64,
+        /// How many.
+        copies: usize,
+    },
     /// No longer hand over the frames of a group, nor stamp them. Leaving a group that was never joined is no error.
     LeaveGroup(u64),
 }
@@ -133,7 +141,7 @@ impl Command<'_> {
     ///
     /// # Errors
     /// [`PeerAddressError::Needless`] for an address of a peer, [`PeerAddressError::NotServed`] for an address to be served,
-    /// [`PeerAddressError::NoQueue`] for a queue, [`PeerAddressError::NoGroup`] for a group.
+    /// [`PeerAddressError::NoQueue`] for a queue, [`PeerAddressError::NoGroup`] for a group, [`PeerAddressError::NoCopies`] for copies.
     pub fn without_peers(&self, caps: &Caps) -> Result<(), PeerAddressError> {
         match *self {
             Command::AddPeer(_) | Command::RemovePeer(_) => {
@@ -150,6 +158,10 @@ impl Command<'_> {
             Command::JoinGroup { .. } => Err(PeerAddressError::NoGroup {
                 transport: caps.name.clone(),
                 why: "it carries no group frames".into(),
+            }),
+            Command::CopyStamped { .. } => Err(PeerAddressError::NoCopies {
+                transport: caps.name.clone(),
+                why: "only the XDP program of `xdp:` does".into(),
             }),
             _ => Ok(()),
         }
@@ -218,6 +230,14 @@ pub enum PeerAddressError {
     /// The transport cannot hand over the frames of a group ([`Command::JoinGroup`]).
     #[error("`{transport}` does not join the group: {why}")]
     NoGroup {
+        /// The transport.
+        transport: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The transport sends no copies of the frames that it stamps ([`Command::CopyStamped`]).
+    #[error("`{transport}` sends no copies of stamped frames: {why}")]
+    NoCopies {
         /// The transport.
         transport: String,
         /// Why, and what to do.

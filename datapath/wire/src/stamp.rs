@@ -117,6 +117,23 @@ pub struct Opening<'a> {
     pub share: u32,
     /// The senders by their place, at most [`SENDERS`].
     pub senders: &'a [Option<SenderState>],
+    /// Where the stamped frames go.
+    pub to: Destination,
+    /// The receivers of copies, at most [`SENDERS`].
+    pub copies: &'a [Address],
+}
+
+/// Where a stamped frame goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Destination {
+    /// To the group's address, as one multicast.
+    #[default]
+    Group,
+    /// To each address of [`Opening::copies`].
+    Copies,
+    /// Back to its sender, which sends the message with its number to the group.
+    Sender,
 }
 
 /// Why a table does not open.
@@ -124,7 +141,7 @@ pub struct Opening<'a> {
 pub enum OpenStampsError {
     /// A frame is being stamped under the previous epoch. Ask again; it takes microseconds.
     Busy,
-    /// Epoch 0, group 0, too many senders, or more credits granted and used than there are.
+    /// Epoch 0, group 0, too many senders or copies, or more credits granted and used than there are.
     Invalid,
 }
 
@@ -154,7 +171,8 @@ pub struct Stamps {
     share: AtomicU32,
     /// What only the process uses.
     capacity: AtomicU32,
-    zero: AtomicU32,
+    /// A [`Destination`].
+    to: AtomicU32,
     recycled: AtomicU64,
     end: AtomicU64,
     /// Stamps that are being made. A table opens again only after the last one of the previous epoch.
@@ -165,6 +183,8 @@ pub struct Stamps {
     /// The same of credits.
     pool: AtomicI64,
     senders: [Sender; SENDERS],
+    /// As numbers, 0 behind the last.
+    copies: [AtomicU64; SENDERS],
 }
 
 /// Where the credits are. While a frame is being stamped, a part may be on its way.
@@ -268,7 +288,7 @@ impl Stamps {
             epoch: AtomicU32::new(0),
             share: AtomicU32::new(0),
             capacity: AtomicU32::new(0),
-            zero: AtomicU32::new(0),
+            to: AtomicU32::new(0),
             recycled: AtomicU64::new(0),
             end: AtomicU64::new(0),
             busy: AtomicU64::new(0),
@@ -276,6 +296,7 @@ impl Stamps {
             room: AtomicI64::new(0),
             pool: AtomicI64::new(0),
             senders: [const { Sender::new() }; SENDERS],
+            copies: [const { AtomicU64::new(0) }; SENDERS],
         }
     }
 
@@ -289,7 +310,8 @@ impl Stamps {
         let granted: i64 = opening.senders.iter().flatten().map(granted).sum();
         let used = opening.next.checked_sub(opening.recycled).ok_or(OpenStampsError::Invalid)? as i64;
         let pool = i64::from(opening.capacity) - granted - used;
-        if opening.epoch == 0 || opening.group == 0 || opening.senders.len() > SENDERS || pool < 0 || granted < 0 {
+        let has_too_many = opening.senders.len() > SENDERS || opening.copies.len() > SENDERS;
+        if opening.epoch == 0 || opening.group == 0 || has_too_many || pool < 0 || granted < 0 {
             return Err(OpenStampsError::Invalid);
         }
         if self.busy.load(SeqCst) != 0 {
@@ -306,6 +328,12 @@ impl Stamps {
         self.next.store(opening.next, Relaxed);
         self.room.store(opening.end.saturating_sub(opening.next) as i64, Relaxed);
         self.pool.store(pool, Relaxed);
+        self.to.store(opening.to as u32, Relaxed);
+        let receivers = opening.copies.iter().map(|address| address.to_u64());
+        self.copies
+            .iter()
+            .zip(receivers.chain([0; SENDERS]))
+            .for_each(|(place, address)| place.store(address, Relaxed));
         for (place, sender) in self.senders.iter().enumerate() {
             sender.set(opening.senders.get(place).and_then(Option::as_ref));
         }
@@ -387,6 +415,12 @@ impl Stamps {
         }
     }
 
+    /// The receivers of a copy of each stamped frame.
+    pub fn copies(&self) -> impl Iterator<Item = Address> + '_ {
+        let addresses = self.copies.iter().map(|address| address.load(Relaxed));
+        addresses.take_while(|&address| address != 0).map(Address::from_u64)
+    }
+
     /// The key of the group.
     pub fn key(&self) -> HashKey {
         [self.key[0].load(Relaxed), self.key[1].load(Relaxed)]
@@ -413,6 +447,17 @@ pub fn stamped(stamps: &Stamps, header: &GroupHeader, stamp: &Stamp) -> GroupHea
     let Stamp { number, limit, .. } = *stamp;
     let header = GroupHeader { what: GroupFrame::Stamped, number, limit, ..*header };
     GroupHeader { tag: header.tag_under(stamps.key()), ..header }
+}
+
+/// The address to which the stamped frame of a message goes that its sender sent from this one. [Copies](Stamps::copies) get theirs
+/// later.
+pub fn destination(stamps: &Stamps, from: Address) -> Address {
+    let to = if stamps.to.load(Relaxed) == Destination::Sender as u32 {
+        from.to_u64()
+    } else {
+        stamps.address.load(Relaxed)
+    };
+    Address::from_u64(to)
 }
 
 fn find_sender<'a>(stamps: &'a Stamps, header: &GroupHeader, from: Address, now: u64) -> Result<&'a Sender, Refusal> {

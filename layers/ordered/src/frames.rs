@@ -7,12 +7,22 @@
 //!     └──── echo ───────▶ the sequencer's process, if its program has stamped (decision 183)
 //! ```
 //!
+//! [`Dissemination`] chooses another way: the sequencer sends each member a copy, or its number back to the sender, which sends the multicast.
+//!
+//! ```text
+//!   copies   sender ──to stamp──▶ sequencer ──stamped──▶ each member
+//!   fetch    sender ──to stamp, without content──▶ sequencer ──number──▶ sender ──stamped, one Ethernet multicast──▶ the members
+//! ```
+//!
 //! The content of a long message goes to the group as pieces, and only its order to the sequencer (`pieces.rs`).
 //! What is lost is repaired by messages between two members. A view whose members are not all on such a network uses no frames.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use am_api::group_frames::{GroupFrame, GroupHeader};
 use am_api::{Address, Endpoint, GroupMessage, Multicast};
-use am_ordered_core::{Content, Core, Level, Member, MemberId, Message, StampTable, Stamped, Time, View};
+use am_ordered_core::{Content, Core, Dissemination, Level, Member, MemberId, Message, StampTable, Stamped, Time};
 use bytes::Bytes;
 
 use crate::packet::{content, form};
@@ -20,7 +30,9 @@ use crate::pieces::{Contents, Piece, Report};
 
 /// The frames of a group that this process has joined.
 pub(crate) struct Frames {
-    multicast: Multicast,
+    multicast: Rc<Multicast>,
+    /// Whether the network sends copies, once it was asked, or why it does not.
+    copies: Rc<RefCell<Option<Result<(), String>>>>,
     /// Stamped frames that arrived, and those that were sent to the sequencer's process.
     pub(crate) stamped: u64,
     pub(crate) echoed: u64,
@@ -54,10 +66,10 @@ impl Frames {
         group: u64,
         run: impl FnMut(&mut S, GroupMessage<'_, S>) + 'static,
     ) -> Option<Frames> {
-        let multicast = endpoint.join_group(group, run).ok()?;
+        let multicast = Rc::new(endpoint.join_group(group, run).ok()?);
         let size = multicast.max_payload().saturating_sub(PIECE_HEADER);
         let contents = Contents::new(size, endpoint.max_message() as u64);
-        multicast.is_one_frame().then_some(Frames { multicast, stamped: 0, echoed: 0, contents })
+        multicast.is_one_frame().then_some(Frames { multicast, copies: Rc::default(), stamped: 0, echoed: 0, contents })
     }
 
     pub(crate) fn group(&self) -> u64 {
@@ -70,34 +82,68 @@ impl Frames {
     }
 
     /// Why the network does not stamp, or the table in which it does, if this member becomes the sequencer. `now` is the member's time.
-    pub(crate) fn table(&self, now: Time) -> Result<StampTable, &str> {
+    pub(crate) fn table(&self, dissemination: Dissemination, now: Time) -> Result<StampTable, String> {
         let clock = Multicast::lease_clock().saturating_sub(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
-        Ok(StampTable { stamps: self.multicast.stamps()?.clone(), key: self.multicast.key(), clock })
+        let (stamps, key) = (self.multicast.stamps()?.clone(), self.multicast.key());
+        let copy = match dissemination {
+            Dissemination::Copies => Some(self.copier()?),
+            Dissemination::Multicast | Dissemination::Fetch => None,
+        };
+        Ok(StampTable { stamps, key, clock, copy })
     }
 
-    /// Send a message as a frame. Returns whether it left: it fits, and there is room.
-    pub(crate) fn send(&self, view: &View, me: MemberId, message: &Message) -> bool {
-        let Some(slot) = view.slot(me).filter(|_| view.has_links() && view.group == self.group()) else { return false };
+    /// What lets the network send copies of stamped messages.
+    fn copier(&self) -> Result<Rc<dyn Fn(usize) -> bool>, String> {
+        let (multicast, answer) = (self.multicast.clone(), self.copies.clone());
+        let ask = move |copies| multicast.set_copies(copies).map_err(|why| why.to_string());
+        let first = self.copies.borrow_mut().get_or_insert_with(|| ask(0)).clone();
+        first.map(|()| Rc::new(move |copies| answer.borrow_mut().insert(ask(copies)).is_ok()) as _)
+    }
+
+    /// Send a message as a frame, or as one to each of its receivers. Returns whether it left: it fits, and there is room.
+    pub(crate) fn send(&self, core: &Core, message: &Message) -> bool {
+        let (view, dissemination) = (core.view(), core.settings().dissemination);
+        let is_ours = view.has_links() && view.group == self.group();
+        let Some(slot) = view.slot(core.me()).filter(|_| is_ours) else { return false };
         match message {
             Message::Submit { epoch, seq, level, content } => {
                 let (flags, payload) = form(*level, content);
                 let header = GroupHeader { flags, ..GroupHeader::to_stamp(view.group, epoch.0, slot as u16, *seq) };
+                let payload = if dissemination == Dissemination::Fetch { Bytes::new() } else { payload };
                 let sequencer = view.members.iter().find(|member| member.id == view.sequencer);
                 sequencer.is_some_and(|to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
             }
-            Message::Stamped(Stamped { epoch, number, sender, seq, limit, level, content }) => {
-                let (flags, payload) = form(*level, content);
-                let header = GroupHeader::to_stamp(view.group, epoch.0, *sender, *seq);
-                let (what, flags, limit, number) = (GroupFrame::Stamped, flags | IS_HELD, *limit, *number);
-                self.send_to(None, &GroupHeader { what, flags, limit, number, ..header }, &payload)
-            }
+            Message::Stamped(stamped) => self.send_stamped(core, stamped, IS_HELD),
             Message::Ack(ack) => {
                 let header = GroupHeader::to_stamp(view.group, ack.epoch.0, slot as u16, 0);
                 let payload = postcard::to_allocvec(message).expect("all of it can be written");
-                self.send_to(None, &GroupHeader { what: GroupFrame::Datagram, ..header }, &payload)
+                self.send_all(core, &GroupHeader { what: GroupFrame::Datagram, ..header }, &payload)
             }
             _ => false,
         }
+    }
+
+    fn send_stamped(&self, core: &Core, stamped: &Stamped, held: u8) -> bool {
+        let Stamped { epoch, number, sender, seq, limit, level, content } = stamped;
+        let (flags, payload) = form(*level, content);
+        let header = GroupHeader::to_stamp(self.group(), epoch.0, *sender, *seq);
+        let (what, flags, limit, number) = (GroupFrame::Stamped, flags | held, *limit, *number);
+        self.send_all(core, &GroupHeader { what, flags, limit, number, ..header }, &payload)
+    }
+
+    /// Send a frame to the other members, and to those that become members.
+    fn send_all(&self, core: &Core, header: &GroupHeader, payload: &[u8]) -> bool {
+        if core.settings().dissemination != Dissemination::Copies {
+            return self.send_to(None, header, payload);
+        }
+        let links = core.audience().into_iter().filter_map(|id| core.member(id)).map(|member| member.link);
+        let links = links.filter(|link| *link != 0);
+        // A full queue for one is no reason to leave out the others.
+        links
+            .map(|link| self.send_to(Some(Address::from_u64(link)), header, payload))
+            .filter(|is_sent| !is_sent)
+            .count()
+            == 0
     }
 
     fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> bool {
@@ -109,8 +155,10 @@ impl Frames {
     }
 
     /// Send the content of an own message to all, as pieces. Returns whether the view has frames for it. A group of two has a connection.
-    pub(crate) fn push_content(&mut self, view: &View, id: u64, payload: &Bytes) -> bool {
-        let is_possible = view.has_links() && view.group == self.group() && view.members.len() > 2;
+    pub(crate) fn push_content(&mut self, core: &Core, id: u64, payload: &Bytes) -> bool {
+        let view = core.view();
+        let is_multicast = core.settings().dissemination != Dissemination::Copies;
+        let is_possible = is_multicast && view.has_links() && view.group == self.group() && view.members.len() > 2;
         if is_possible {
             self.contents.sending.push(id, payload.clone());
         }
@@ -118,11 +166,13 @@ impl Frames {
     }
 
     /// Send the pieces that may be sent. Returns how many left, and when the next one is due.
-    pub(crate) fn pump(&mut self, view: &View, me: MemberId, now: Time) -> (usize, Option<Time>) {
+    pub(crate) fn pump(&mut self, core: &Core, now: Time) -> (usize, Option<Time>) {
         if !self.contents.sending.has_more() {
             return (0, None);
         }
-        let others: Vec<u64> = view.members.iter().filter(|member| member.id != me).map(|member| member.link).collect();
+        let me = core.me();
+        let others: Vec<u64> =
+            core.view().members.iter().filter(|member| member.id != me).map(|member| member.link).collect();
         for count in 0..PIECES_AT_ONCE {
             let Some((to, piece)) = self.contents.sending.next(now, &others) else {
                 return (count, self.contents.sending.next_time());
@@ -192,7 +242,21 @@ impl Frames {
         let is_sequencers =
             view.members.iter().any(|member| member.id == view.sequencer && link(member) == frame.from());
         let (id, is_mine, now) = (from.id, from.id == core.me(), frame.endpoint.turn_time());
+        let is_fetched = core.settings().dissemination == Dissemination::Fetch;
         match what {
+            GroupFrame::ToStamp if is_senders && is_fetched => {
+                let (epoch, seq) = (view.epoch, frame.header.seq);
+                if let Some((number, limit)) = core.fetch(now, id, epoch, seq) {
+                    let what = GroupFrame::Stamped;
+                    self.send_to(Some(frame.from()), &GroupHeader { what, number, limit, ..frame.header }, &[]);
+                }
+            }
+            GroupFrame::Stamped if is_fetched && is_mine && frame.header.flags & IS_HELD == 0 => {
+                if !is_sequencers {
+                    return Err(Malformed);
+                }
+                self.send_fetched(core, now, &frame.header);
+            }
             GroupFrame::ToStamp if is_senders => {
                 let (level, content) = payload_of(frame)?;
                 core.on_message(now, id, Message::Submit { epoch: view.epoch, seq: frame.header.seq, level, content });
@@ -216,6 +280,16 @@ impl Frames {
             _ => return Err(Malformed),
         }
         Ok(())
+    }
+
+    /// The number of an own message has arrived: send the message, and deliver it here. One that was delivered already has reached others.
+    fn send_fetched(&mut self, core: &mut Core, now: Time, header: &GroupHeader) {
+        let GroupHeader { sender, seq, limit, number, .. } = *header;
+        let Some((level, content)) = core.submitted(seq) else { return };
+        let stamped = Stamped { epoch: core.view().epoch, number, sender, seq, limit, level, content };
+        self.stamped += 1;
+        self.send_stamped(core, &stamped, 0);
+        core.on_stamped_frame(now, stamped);
     }
 }
 

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Node, Request};
-use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
+use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
 use crate::frames::Frames;
@@ -286,7 +286,10 @@ impl<R: Replica> Group<R> {
         if !core.view().has_links() {
             return Err("a member's transport does not multiply frames".into());
         }
-        Ok(frames.table(self.endpoint.time()).map(|_| ())?)
+        if core.settings().stamp_in_process {
+            return Err("the group's settings have the sequencer's process stamp".into());
+        }
+        frames.table(core.settings().dissemination, self.endpoint.time()).map(|_| ())
     }
 
     /// What is wrong with the way of the group's frames to this member, and what to do. Messages arrive nevertheless, slowly.
@@ -294,14 +297,17 @@ impl<R: Replica> Group<R> {
         let Inside { core, frames, .. } = &self.inside;
         let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
         let hardly = core.view().has_links() && repaired >= MANY && frames.stamped * 10 < repaired;
-        hardly.then(|| {
-            format!(
-                "frames to the group's address {} hardly arrive: {} did, and {repaired} messages had to be fetched from other members. A switch on \
-                 the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
-                 dev PORT mcast_flood on`)",
-                frames.address(),
-                frames.stamped
-            )
+        let (did, address) = (frames.stamped, frames.address());
+        hardly.then(|| match core.settings().dissemination {
+            Dissemination::Copies => format!(
+                "copies of stamped messages hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. If the XDP program \
+                 of the sequencer's node sends them, try `Settings::stamp_in_process`"
+            ),
+            Dissemination::Multicast | Dissemination::Fetch => format!(
+                "frames to the group's address {address} hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. A switch \
+                 on the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
+                 dev PORT mcast_flood on`), or found the group with `Dissemination::Copies`"
+            ),
         })
     }
 
@@ -330,7 +336,9 @@ impl<R: Replica> Group<R> {
             *frames = None;
             *frames = Inside::join_frames(&mut self.endpoint, core.view().group);
         }
-        if let Some(Ok(table)) = frames.as_ref().map(|frames| frames.table(self.endpoint.time())) {
+        if let Some(Ok(table)) =
+            frames.as_ref().map(|frames| frames.table(core.settings().dissemination, self.endpoint.time()))
+        {
             core.stamp_in(table);
         }
     }
@@ -355,8 +363,8 @@ impl<R: Replica> Group<R> {
             done += 1;
             self.carry_out_one(output);
         }
-        let Inside { me, core, frames, .. } = &mut self.inside;
-        let pump = |frames: &mut Frames| frames.pump(core.view(), *me, self.endpoint.turn_time());
+        let Inside { core, frames, .. } = &mut self.inside;
+        let pump = |frames: &mut Frames| frames.pump(core, self.endpoint.turn_time());
         let (pieces, pieces_at) = frames.as_mut().map_or((0, None), pump);
         self.pieces_at = pieces_at;
         let sent = self.links.flush(&self.endpoint) + pieces;
@@ -377,7 +385,7 @@ impl<R: Replica> Group<R> {
             Output::Multicast(message) => {
                 let is_sent = match (&message, &mut self.inside.frames) {
                     (Message::Data { id, payload, .. }, Some(frames)) => {
-                        frames.push_content(self.inside.core.view(), *id, payload)
+                        frames.push_content(&self.inside.core, *id, payload)
                     }
                     _ => self.send_frame(&message),
                 };
@@ -437,8 +445,8 @@ impl<R: Replica> Group<R> {
 
     /// Send a message as a frame, if it is one for that.
     fn send_frame(&self, message: &Message) -> bool {
-        let Inside { me, core, frames, .. } = &self.inside;
-        frames.as_ref().is_some_and(|frames| frames.send(core.view(), *me, message))
+        let Inside { core, frames, .. } = &self.inside;
+        frames.as_ref().is_some_and(|frames| frames.send(core, message))
     }
 
     /// Queue a message for a process, if it is known where it runs.

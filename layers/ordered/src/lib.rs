@@ -64,6 +64,6 @@ mod packet;
 mod pieces;
 mod replica;
 
-pub use am_ordered_core::{Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
+pub use am_ordered_core::{Dissemination, Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
 pub use group::{Counters, Group, NotLeft, SendError};
 pub use replica::{Delivered, Event, MessageId, Replica};

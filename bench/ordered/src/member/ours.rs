@@ -5,7 +5,7 @@ use std::time::Duration;
 use am_api::Node;
 use am_measure::Error;
 use am_measure::drivers::facility;
-use am_ordered::{Delivered, Group, Level, Replica, SendError, Settings};
+use am_ordered::{Delivered, Dissemination, Group, Level, Replica, SendError, Settings};
 
 use super::{Member, Shared, name};
 use crate::protocol::Opening;
@@ -26,16 +26,35 @@ pub(super) struct Ours {
     group: Group<Log>,
     level: Level,
     members: usize,
+    /// Whether it is to be found out that the XDP program gives the numbers.
+    is_judged: bool,
 }
 
 impl Ours {
     pub(super) fn open(node: &Node, opening: &Opening, seen: Shared) -> Result<Ours, Error> {
         let level = if opening.stack == Stack::Safe { Level::Safe } else { Level::Agreed };
-        let group = match opening.index {
-            0 => Group::found(node, GROUP, Settings::default(), Log(seen)),
-            _ => Group::join(node, GROUP, &[name(0)], Settings::default(), Log(seen)),
+        let dissemination = match opening.stack {
+            stack if stack.copies() => Dissemination::Copies,
+            Stack::Fetch => Dissemination::Fetch,
+            _ => Dissemination::Multicast,
         };
-        Ok(Ours { group: group.map_err(facility)?, level, members: opening.members })
+        let stamp_in_process = matches!(opening.stack, Stack::AgreedHost | Stack::CopiesHost);
+        let settings = Settings { dissemination, stamp_in_process, ..Settings::default() };
+        let group = match opening.index {
+            0 => Group::found(node, GROUP, settings, Log(seen)),
+            _ => Group::join(node, GROUP, &[name(0)], settings, Log(seen)),
+        };
+        let is_judged = opening.index == 0 && matches!(opening.stack, Stack::Copies | Stack::Fetch);
+        Ok(Ours { group: group.map_err(facility)?, level, members: opening.members, is_judged })
+    }
+
+    /// A row that is called after the XDP program must not be the process's.
+    fn judge(&mut self) -> Result<(), Error> {
+        if !self.is_judged || !self.is_whole() {
+            return Ok(());
+        }
+        self.is_judged = false;
+        self.group.stamps_in_network().map_err(Error::Refused)
     }
 }
 
@@ -50,6 +69,7 @@ impl Member for Ours {
 
     fn turn(&mut self, longest: Duration) -> Result<(), Error> {
         self.group.wait(longest);
+        self.judge()?;
         match self.group.ended() {
             None => Ok(()),
             Some(why) => Err(Error::Lost(format!("the group has put this member out: {why:?}"))),

@@ -17,7 +17,7 @@ use am_ring::Frame;
 use am_transport::{Command, JoinedGroup, Transport};
 use am_wire::frame::LinkAddresses;
 use am_wire::group::{self, GroupFrame, GroupHeader};
-use am_wire::stamp::{Opening, SenderState, Stamps, stamp, stamped};
+use am_wire::stamp::{Destination, Opening, SenderState, Stamps, stamp, stamped};
 use am_wire::{Address, Buffer, EtherType};
 use nix::sched::{CloneFlags, setns};
 use nix::time::{ClockId, clock_gettime};
@@ -82,6 +82,8 @@ impl Segment {
             capacity: CREDITS,
             share: SHARE,
             senders: &senders,
+            to: Destination::Group,
+            copies: &[],
         };
         stamps.open(&opening).unwrap();
     }

@@ -7,7 +7,7 @@ use std::thread;
 use am_wire::Address;
 use am_wire::group::{GroupFrame, GroupHeader};
 use am_wire::stamp::{
-    OpenStampsError, Opening, REMEMBERED, Refusal, SENDERS, SenderState, Stamp, Stamps, stamp, stamped,
+    Destination, OpenStampsError, Opening, REMEMBERED, Refusal, SENDERS, SenderState, Stamp, Stamps, stamp, stamped,
 };
 
 const GROUP: u64 = 77;
@@ -33,6 +33,8 @@ fn opening<'a>(senders: &'a [Option<SenderState>]) -> Opening<'a> {
         capacity: 1_000,
         share: 10,
         senders,
+        to: Destination::Group,
+        copies: &[],
     }
 }
 

@@ -63,7 +63,7 @@ impl Lead {
         table: &StampTable,
         (now, since): (Time, Time),
     ) -> Lead {
-        let sequencer = Sequencer::new(view, base, recycled, settings.capacity, table);
+        let sequencer = Sequencer::new(view, base, recycled, settings, table);
         let lead = Lead {
             sequencer,
             view: view.clone(),

@@ -54,7 +54,7 @@ use member::{Repair, Role};
 pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
 use outgoing::Outgoing;
 pub use sequencer::StampTable;
-pub use settings::Settings;
+pub use settings::{Dissemination, Settings};
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.
@@ -147,9 +147,17 @@ impl Core {
         }
     }
 
-    /// If this member becomes the sequencer of members that all have links, it gives numbers in this table.
+    /// If this member becomes the sequencer of members that all have links, it gives numbers in this table, unless the settings have its process
+    /// stamp.
     pub fn stamp_in(&mut self, table: StampTable) {
-        self.table = table;
+        if !self.settings.stamp_in_process {
+            self.table = table;
+        }
+    }
+
+    /// What the program has chosen.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Send a message to all members, this one included. Returns the id by which [`Delivery::own`] or [`Output::Returned`] names it.

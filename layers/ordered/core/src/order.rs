@@ -49,13 +49,8 @@ impl Core {
     }
 
     fn submit_one(&mut self, submission: Submission) {
-        let Submission { id, seq, level, payload, .. } = submission;
+        let (seq, level, content) = (submission.seq, submission.level, self.content_of(submission));
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
-        let content = if payload.len() > self.settings.apart {
-            Content::Apart(Long { id, length: payload.len() as u64 })
-        } else {
-            Content::Here(payload)
-        };
         if self.is_me(sequencer) {
             self.on_submit(sequencer, epoch, seq, level, content);
         } else {
@@ -63,18 +58,46 @@ impl Core {
         }
     }
 
+    fn content_of(&self, Submission { id, payload, .. }: Submission) -> Content {
+        match payload.len() > self.settings.apart {
+            true => Content::Apart(Long { id, length: payload.len() as u64 }),
+            false => Content::Here(payload),
+        }
+    }
+
+    /// An own message of this epoch that was submitted.
+    pub fn submitted(&self, seq: u32) -> Option<(Level, Content)> {
+        let submission = self.mine.submitted(seq)?;
+        Some((submission.level, self.content_of(submission)))
+    }
+
+    /// At the sequencer: the number of a message that its sender sends to all, and the sender's credit.
+    pub fn fetch(&mut self, now: Time, from: MemberId, epoch: Epoch, seq: u32) -> Option<(Number, u32)> {
+        self.advance(now);
+        let slot = self.ballot.view().slot(from)? as u16;
+        let stamp = self.stamp(epoch, slot, seq)?;
+        Some((stamp.number, stamp.limit))
+    }
+
+    fn stamp(&mut self, epoch: Epoch, slot: u16, seq: u32) -> Option<Stamp> {
+        let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
+        let Some(lead) = self.lead.as_ref().filter(|_| is_open) else {
+            self.counters.stale += 1;
+            return None;
+        };
+        let stamp = lead.sequencer.stamp(self.now, slot, seq).ok();
+        self.counters.not_stamped += u64::from(stamp.is_none());
+        stamp
+    }
+
     /// At the sequencer: give a message its number, and send it to all.
     pub(crate) fn on_submit(&mut self, from: MemberId, epoch: Epoch, seq: u32, level: Level, content: Content) {
-        let is_open = self.ballot.is_open() && epoch == self.ballot.epoch();
-        let (Some(slot), Some(lead), true) = (self.ballot.view().slot(from), &self.lead, is_open) else {
+        let Some(slot) = self.ballot.view().slot(from) else {
             self.counters.stale += 1;
             return;
         };
         let sender = slot as u16;
-        let Ok(Stamp { number, limit, .. }) = lead.sequencer.stamp(self.now, sender, seq) else {
-            self.counters.not_stamped += 1;
-            return;
-        };
+        let Some(Stamp { number, limit, .. }) = self.stamp(epoch, sender, seq) else { return };
         let stamped = Stamped { epoch, number, sender, seq, limit, level, content };
         self.multicast(Message::Stamped(stamped.clone()));
         self.on_stamped(stamped);

@@ -139,6 +139,13 @@ impl Outgoing {
         Some(mine.submission(seq, is_first))
     }
 
+    /// The message with this number, if it was submitted and not delivered.
+    pub(crate) fn submitted(&self, seq: u32) -> Option<Submission> {
+        let index = seq.wrapping_sub(self.first_seq) as usize;
+        let mine = self.queue.get(self.numbered_before + index).filter(|_| index < self.submitted)?;
+        Some(mine.submission(seq, false))
+    }
+
     /// An own message's content.
     pub(crate) fn payload(&self, id: u64) -> Option<&Bytes> {
         let index = self.queue.binary_search_by_key(&id, |mine| mine.id).ok()?;
@@ -253,6 +260,23 @@ mod tests {
         assert_eq!(again, [2, 3]);
         outgoing.numbered(seq(3), NOW, PATIENCE);
         assert_eq!(outgoing.again_at(), None);
+    }
+
+    #[test]
+    fn a_message_is_found_from_its_submission_to_its_delivery() {
+        let mut outgoing = outgoing(3);
+        outgoing.set_limit(seq(2));
+        seqs(&mut outgoing);
+        let found =
+            |outgoing: &Outgoing| [0, 1, 2].map(|nth| outgoing.submitted(seq(nth)).map(|submission| submission.id));
+        assert_eq!(found(&outgoing), [Some(0), Some(1), None]);
+        outgoing.delivered();
+        assert_eq!(found(&outgoing), [None, Some(1), None]);
+        outgoing.begin(Epoch(2), 1);
+        outgoing.set_limit(seq(9));
+        assert_eq!(found(&outgoing), [None; 3], "of the new epoch none");
+        seqs(&mut outgoing);
+        assert_eq!(found(&outgoing), [Some(2), None, None]);
     }
 
     #[test]

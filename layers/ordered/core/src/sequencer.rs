@@ -9,13 +9,15 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use am_wire::group::GroupHeader;
-use am_wire::stamp::{self, OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps};
+use am_wire::stamp::{self, Destination, OpenStampsError, Opening, REMEMBERED, Refusal, SenderState, Stamp, Stamps};
 use am_wire::{Address, HashKey};
 
 use crate::mutants::{self, Mutant};
+use crate::settings::{Dissemination, Settings};
 use crate::view::{Epoch, Number, Time, View};
 
 /// A table of stamps that the network reads, too.
@@ -27,12 +29,19 @@ pub struct StampTable {
     pub key: HashKey,
     /// The table's time, in nanoseconds, when the member's is 0.
     pub clock: u64,
+    /// Lets the network send this number of copies of each message that it stamps. Returns whether it does.
+    pub copy: Option<Rc<dyn Fn(usize) -> bool>>,
 }
 
 impl StampTable {
     /// A table that no network reads.
     pub(crate) fn private() -> StampTable {
-        StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0 }
+        StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0, copy: None }
+    }
+
+    /// Whether the network stamps by it, and sends what it stamps to so many receivers.
+    fn serves(&self, to: Destination, copies: usize) -> bool {
+        to != Destination::Copies || self.copy.as_ref().is_some_and(|copy| copy(copies))
     }
 
     fn time(&self, time: Time) -> u64 {
@@ -68,8 +77,14 @@ pub(crate) struct Sequencer {
 
 impl Sequencer {
     /// Begin an epoch at a number, without a lease. Messages before it that are not recycled use credits.
-    pub(crate) fn new(view: &View, next: Number, recycled: Number, capacity: usize, table: &StampTable) -> Sequencer {
-        let capacity = capacity as u64;
+    pub(crate) fn new(
+        view: &View,
+        next: Number,
+        recycled: Number,
+        settings: &Settings,
+        table: &StampTable,
+    ) -> Sequencer {
+        let capacity = settings.capacity as u64;
         let recycled = recycled.clamp(next.saturating_sub(capacity), next);
         let share = (capacity / (2 * view.members.len().max(1) as u64)).clamp(1, MOST_AT_ONCE);
         let (mut pool, last) = (capacity - (next - recycled), view.members.len() - 1);
@@ -80,6 +95,14 @@ impl Sequencer {
             Some(SenderState { address, next: FIRST_SEQ, limit: FIRST_SEQ.wrapping_add(limit as u32) })
         };
         let senders: Vec<Option<SenderState>> = view.links().enumerate().map(sender).collect();
+        let own = view.slot(view.sequencer);
+        let copies: Vec<Address> =
+            view.links().enumerate().filter(|(slot, _)| Some(*slot) != own).map(|(_, to)| to).collect();
+        let to = match settings.dissemination {
+            Dissemination::Multicast => Destination::Group,
+            Dissemination::Copies => Destination::Copies,
+            Dissemination::Fetch => Destination::Sender,
+        };
         let opening = Opening {
             group: view.group,
             key: table.key,
@@ -91,10 +114,13 @@ impl Sequencer {
             capacity: capacity as u32,
             share: share as u32,
             senders: &senders,
+            to,
+            copies: &copies,
         };
         let is_busy = || table.stamps.open(&opening) == Err(OpenStampsError::Busy);
         // A network that does not finish a stamp has crashed. Its table stays closed.
-        let table = if view.has_links() && !(0..OPEN_ATTEMPTS).all(|_| is_busy()) {
+        let is_served = view.has_links() && table.serves(to, copies.len());
+        let table = if is_served && !(0..OPEN_ATTEMPTS).all(|_| is_busy()) {
             table.clone()
         } else {
             let private = StampTable::private();
@@ -183,11 +209,21 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1);
 
-    fn sequencer(senders: u64, next: Number, recycled: Number, capacity: usize) -> Sequencer {
-        let member = |id| Member { id: MemberId(id), name: String::new(), link: 0 };
+    fn view(senders: u64, link: impl Fn(u64) -> u64) -> View {
+        let member = |id| Member { id: MemberId(id), name: String::new(), link: link(id) };
         let members = (1..=senders).map(member).collect();
-        let view = View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None };
-        let sequencer = Sequencer::new(&view, next, recycled, capacity, &StampTable::private());
+        View { group: 7, epoch: Epoch(1), members, sequencer: MemberId(1), tie_break: None }
+    }
+
+    fn sequencer(senders: u64, next: Number, recycled: Number, capacity: usize) -> Sequencer {
+        let view = view(senders, |_| 0);
+        let sequencer = Sequencer::new(
+            &view,
+            next,
+            recycled,
+            &Settings { capacity, ..Settings::default() },
+            &StampTable::private(),
+        );
         sequencer.renew(2 * NOW);
         sequencer
     }
@@ -238,5 +274,27 @@ mod tests {
         let sequencer = sequencer(1, 0, 0, 8);
         sequencer.close();
         assert_eq!(stamp(&sequencer, 0, 0), Err(Refusal::Epoch));
+    }
+
+    /// Copies go to all but the sequencer, and the network's table is taken only if the network sends them.
+    #[test]
+    fn a_network_that_sends_no_copies_gives_no_numbers() {
+        let view = view(3, |id| 10 * id);
+        let settings = Settings { dissemination: Dissemination::Copies, ..Settings::default() };
+        for sends in [true, false] {
+            let asked = Rc::new(std::cell::Cell::new(0));
+            let (in_call, shared) = (asked.clone(), StampTable::private());
+            let copy = move |copies| {
+                in_call.set(copies);
+                sends
+            };
+            let table = StampTable { copy: Some(Rc::new(copy)), ..shared.clone() };
+            let sequencer = Sequencer::new(&view, 0, 0, &settings, &table);
+            assert_eq!((asked.get(), shared.stamps.epoch()), (2, u32::from(sends)));
+            let copies: Vec<u64> = shared.stamps.copies().map(Address::to_u64).collect();
+            assert_eq!(copies, if sends { vec![20, 30] } else { vec![] });
+            sequencer.renew(2 * NOW);
+            assert!(stamp(&sequencer, 2, 0).is_ok());
+        }
     }
 }

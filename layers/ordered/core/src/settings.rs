@@ -2,6 +2,20 @@
 
 use crate::view::Time;
 
+/// How a message with its number reaches the members, where their transports carry frames of the group. Elsewhere messages go by the
+/// connections between members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dissemination {
+    /// The sequencer sends one multicast.
+    #[default]
+    Multicast,
+    /// The sequencer sends each member a copy: for networks that do not forward the group's multicasts.
+    Copies,
+    /// The sequencer sends the number back to the sender, and the sender sends one multicast. A message passes the sequencer's link
+    /// once less, and takes a hop more.
+    Fetch,
+}
+
 /// The bounds of a group. Every member has the same.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -27,6 +41,10 @@ pub struct Settings {
     /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
     /// does not go on when one of them crashes.
     pub tie_break: Option<String>,
+    /// The sequencer's process gives the numbers, where its network could, too: for comparison.
+    pub stamp_in_process: bool,
+    /// How messages with their numbers reach the members.
+    pub dissemination: Dissemination,
 }
 
 impl Default for Settings {
@@ -42,6 +60,8 @@ impl Default for Settings {
             gap: Time::from_millis(1),
             apart: 1024,
             tie_break: None,
+            stamp_in_process: false,
+            dissemination: Dissemination::Multicast,
         }
     }
 }

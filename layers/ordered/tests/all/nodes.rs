@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use am_api::Node;
-use am_ordered::{Delivered, Event, Group, Level, Replica, SendError, Settings};
+use am_ordered::{Delivered, Dissemination, Event, Group, Level, Replica, SendError, Settings};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -50,16 +50,24 @@ fn until(groups: &mut [Group<Told>], mut wanted: impl FnMut(&[Group<Told>]) -> b
 }
 
 fn three(on: &str) -> Vec<Group<Told>> {
+    three_with(on, &Settings::default())
+}
+
+fn three_with(on: &str, settings: &Settings) -> Vec<Group<Told>> {
     let open = |name: &str| Node::open(name, on).expect("a node");
-    let alpha = Group::found(&open("alpha"), "g", Settings::default(), Told::default()).expect("a name");
-    let joins = |name| Group::join(&open(name), "g", &["alpha"], Settings::default(), Told::default()).expect("a name");
+    let alpha = Group::found(&open("alpha"), "g", settings.clone(), Told::default()).expect("a name");
+    let joins = |name| Group::join(&open(name), "g", &["alpha"], settings.clone(), Told::default()).expect("a name");
     let mut groups = vec![alpha, joins("beta"), joins("gamma")];
     until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3 && group.is_primary()));
     groups
 }
 
 fn all_in_one_order(on: &str) -> [Group<Told>; 3] {
-    let mut groups = three(on);
+    all_in_one_order_with(on, &Settings::default())
+}
+
+fn all_in_one_order_with(on: &str, settings: &Settings) -> [Group<Told>; 3] {
+    let mut groups = three_with(on, settings);
     for number in 0..100 {
         for group in &mut groups {
             let level = if number % 3 == 0 { Level::Safe } else { Level::Agreed };
@@ -87,6 +95,17 @@ fn all_in_one_order_on_the_simulated_network() {
     let counters = groups.each_ref().map(Group::counters);
     assert!(counters.iter().all(|counters| counters.echoed == 0), "the host stamps: {counters:?}");
     assert!(counters[1..].iter().all(|counters| counters.frames > 250), "as frames: {counters:?}");
+}
+
+#[test]
+fn all_in_one_order_by_copies_and_by_fetched_numbers_on_a_network_that_loses_frames() {
+    for (dissemination, seed) in [(Dissemination::Copies, 3411), (Dissemination::Fetch, 3412)] {
+        let settings = Settings { dissemination, ..Settings::default() };
+        let groups = all_in_one_order_with(&format!("sim:{seed},loss=0.02"), &settings);
+        let counters = groups.each_ref().map(Group::counters);
+        assert!(counters.iter().any(|counters| counters.protocol.repaired > 0), "none was lost: {counters:?}");
+        assert!(counters[1..].iter().all(|counters| counters.frames > 200), "as frames: {counters:?}");
+    }
 }
 
 #[test]

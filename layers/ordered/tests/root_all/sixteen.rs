@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -239,9 +239,13 @@ fn until_all_are_members(members: &[Program]) {
     until("not all are members", members, || members.iter().all(has_all));
 }
 
+/// How often a test has asked for losses: each gets a directory.
+static LOSSES: AtomicUsize = AtomicUsize::new(0);
+
 /// The ports of the bridge lose frames.
-fn lose(bridge: &Bridge) {
-    let directory = env::temp_dir().join(format!("am-ordered-loss-{}", std::process::id()));
+pub(crate) fn lose(bridge: &Bridge) {
+    let number = LOSSES.fetch_add(1, Ordering::Relaxed);
+    let directory = env::temp_dir().join(format!("am-ordered-loss-{}-{number}", std::process::id()));
     fs::create_dir_all(&directory).expect("room");
     let [source, object] = ["loss.c", "loss.o"].map(|name| directory.join(name));
     fs::write(&source, LOSS).expect("room");

@@ -1,6 +1,5 @@
 //! A switch that does not forward the group's frames to one of the members.
 
-use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -39,9 +38,7 @@ fn member(number: usize, all: &Barrier) -> (Vec<Vec<u8>>, Option<String>) {
 fn a_switch_that_keeps_the_groups_frames_away_is_named_and_nothing_is_lost() {
     let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
-    let port = bridge.ports()[2].name();
-    let keep = || Command::new("bridge").args(["link", "set", "dev", port, "mcast_flood", "off"]).status();
-    assert!(bridge.switch().enter(keep).expect("a namespace").expect("a program").success());
+    crate::keep_multicasts_away(&bridge, &bridge.ports()[2]);
     let all = Barrier::new(MEMBERS);
     let ends = crate::on_a_bridge(&hosts, |number| member(number, &all));
     assert!(ends.iter().all(|(log, _)| *log == ends[0].0), "one order");

@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
 }
 
 pub(crate) fn table() -> StampTable {
-    StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: [0; 2], clock: 0 }
+    StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: [0; 2], clock: 0, copy: None }
 }
 
 /// The link address of a process.
