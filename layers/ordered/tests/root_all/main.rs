@@ -7,7 +7,7 @@ mod sixteen;
 mod snooping;
 
 use std::process::Command;
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ const MEMBERS: usize = 4;
 
 /// Messages of each member but the sequencer.
 const MESSAGES: usize = 50;
+
+/// Held by the group whose sequencer's process does nothing.
+static TURN: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
 struct Log(Vec<Vec<u8>>);
@@ -118,7 +121,6 @@ fn is_quiet(transport: &str, settings: &Settings, [ready, quiet, done]: [&Barrie
         group.poll();
     }
     poll_until_all(&mut group, ready);
-    println!("{:?}", group.stamps_in_network());
     *is_program = group.stamps_in_network().is_ok();
     quiet.wait();
     if *is_program {
@@ -136,6 +138,8 @@ fn is_quiet(transport: &str, settings: &Settings, [ready, quiet, done]: [&Barrie
 /// What the members of a group with these settings and this transport have seen, and whether the program has stamped. The bridge may not forward
 /// the group's multicasts.
 fn of_a_group(transport: &str, settings: Settings, forwards: bool) -> (Vec<Seen>, bool) {
+    // One at a time: a view that changes late changes after the long silence.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let hosts: Vec<_> = (0..MEMBERS).map(|number| Host::new(&format!("h{number}")).unwrap()).collect();
     let bridge = Bridge::new(&hosts.iter().collect::<Vec<_>>(), "am0", &BridgeOptions::default()).unwrap();
     if !forwards {
