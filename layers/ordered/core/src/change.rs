@@ -33,7 +33,8 @@ impl Core {
     pub(crate) fn candidate_at(&self) -> Option<Time> {
         // One that diverged too: it may be the only one left that knows the view.
         let may_ask = matches!(self.role, Role::Member | Role::Diverged { .. });
-        if !may_ask || self.candidacy.is_some() || !self.views().any(|view| view.has(self.me.id)) {
+        let is_any = self.views().any(|view| view.has(self.me.id)) && !self.is_out();
+        if !may_ask || self.candidacy.is_some() || !is_any {
             return None;
         }
         if self.lead.is_some() && self.ballot.is_open() {
@@ -97,6 +98,12 @@ impl Core {
             self.candidacy = self.candidacy.take().map(|candidacy| Candidacy { fixed_at: Some(now), ..candidacy });
             self.send_voters(&Message::NewView(new_view.clone()));
             self.on_new_view(self.me.id, new_view);
+        } else if let Some(latest) = self.ballot.promised_views().last().filter(|view| !view.has(self.me.id)) {
+            // It was put out meanwhile, and the members of that view can go on.
+            let (epoch, members) = (self.ballot.promised(), latest.ids().collect::<Vec<_>>());
+            members.into_iter().for_each(|id| self.post(id, Message::Resign { epoch }));
+            (self.candidacy, self.heard_at) = (None, now + GIVE_UP);
+            self.ballot.withdraw();
         }
     }
 

@@ -26,6 +26,9 @@ impl Core {
         if self.ballot.view().has(from) {
             self.mark(from, &ack);
         }
+        if self.lead.is_none() && self.ballot.is_open() && !self.ballot.view().has(from) {
+            return self.send_away(from, Ended::NotInView);
+        }
         let view = self.ballot.view();
         let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
         let learner = lead.learners.get_mut(&from);

@@ -253,7 +253,9 @@ impl Core {
             Message::Refuse { promised } => self.on_refuse(from, promised),
             Message::NewView(new_view) => self.on_new_view(from, new_view),
             Message::Installed { epoch } => self.on_installed(from, epoch),
-            Message::Resign { epoch } if epoch == self.ballot.epoch() => self.has_resigned = true,
+            Message::Resign { epoch } if [self.ballot.epoch(), self.ballot.promised()].contains(&epoch) => {
+                self.has_resigned = true;
+            }
             Message::Leave => self.on_leave(from),
             Message::PutOut { .. } | Message::Resign { .. } => (),
         }
@@ -398,6 +400,17 @@ impl Core {
                 self.heard_at = self.now;
                 Some(self.log.held())
             }
+            Role::Member if self.is_out() && self.heard_at + self.settings.silence <= self.now => {
+                // A member of the view says whether it is current.
+                self.heard_at = self.now;
+                let (ack, members) = (self.own_ack(), &self.ballot.view().members);
+                let nth =
+                    (self.now.as_nanos() / self.settings.silence.as_nanos().max(1)) as usize % members.len().max(1);
+                if let Some(to) = members.get(nth).map(|member| member.id) {
+                    self.post(to, Message::Ack(ack));
+                }
+                return;
+            }
             _ => return,
         };
         self.out.push_back(Output::Contact(Message::Join { member: self.me.clone(), held }));
@@ -415,6 +428,12 @@ impl Core {
     /// Whether this process has the state, and is in no view.
     pub(crate) fn learns(&self) -> bool {
         self.role == Role::Member && !self.was_member()
+    }
+
+    /// Whether this member has installed a view without it, and does not know whether the view is current.
+    pub(crate) fn is_out(&self) -> bool {
+        let view = self.ballot.pending().map_or(self.ballot.view(), |pending| &pending.view);
+        self.role == Role::Member && self.was_member() && !view.has(self.me.id)
     }
 
     fn was_member(&self) -> bool {
@@ -463,7 +482,7 @@ impl Core {
         };
         let candidacy = self.candidacy.as_ref().map(|candidacy| candidacy.next_time(self.now));
         let lead = self.lead.as_ref().filter(|_| self.ballot.is_open()).map(|lead| lead.next_time());
-        let learns_at = self.learns().then(|| self.heard_at + self.settings.silence);
+        let learns_at = (self.learns() || self.is_out()).then(|| self.heard_at + self.settings.silence);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
         let times = own.into_iter().chain([ask_at, candidacy, lead]).flatten();
         times.min().unwrap_or(self.now + self.settings.silence).max(self.now + SHORTEST)

@@ -105,7 +105,7 @@ pub enum Message {
         /// The view's epoch.
         epoch: Epoch,
     },
-    /// The sequencer ends its work. The next candidate need not wait.
+    /// The sequencer, or a candidate, ends its work. The next candidate need not wait.
     Resign {
         /// Its epoch.
         epoch: Epoch,
