@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use am_ordered_core::{Core, Member, MemberId, Message, Output, Settings, Time};
+use am_ordered_core::{Core, Epoch, Level, Member, MemberId, Message, Output, Settings, Time};
 use bytes::Bytes;
 
 /// The time that a message takes.
@@ -22,6 +22,10 @@ struct Group {
 impl Group {
     /// A group with this number of members.
     fn of(count: u64) -> Group {
+        Group::with(count, &Settings::default())
+    }
+
+    fn with(count: u64, settings: &Settings) -> Group {
         let mut group = Group {
             now: Duration::ZERO,
             cores: BTreeMap::new(),
@@ -32,8 +36,8 @@ impl Group {
         for id in (0..count).map(MemberId) {
             let me = Member { id, name: format!("m{id}"), link: 0 };
             let core = match id.0 {
-                0 => Core::found(me, Settings::default(), group.now),
-                _ => Core::join(me, Settings::default(), group.now),
+                0 => Core::found(me, settings.clone(), group.now),
+                _ => Core::join(me, settings.clone(), group.now),
             };
             group.cores.insert(id, core);
         }
@@ -135,5 +139,40 @@ fn members_that_leave_miss_no_majority() {
         group.pass(Duration::from_secs(1));
         assert_eq!(missed(&group), None, "one leaves each {pause:?}");
         assert_eq!(group.view(0), [0]);
+    }
+}
+
+#[test]
+fn a_sequencer_that_never_rests_beats() {
+    let mut group = Group::of(2);
+    let beats = |group: &Group| group.sent.iter().filter(|(.., sent)| matches!(sent, Message::Beat(_))).count();
+    let before = beats(&group);
+    for _ in 0..10_000 {
+        group.now += Duration::from_micros(50);
+        let (now, sequencer) = (group.now, MemberId(0));
+        let nothing = Message::Repair { epoch: Epoch(0), from: 0, to: 0 };
+        group.cores.get_mut(&sequencer).expect("it is there").on_message(now, MemberId(1), nothing);
+        group.work(sequencer);
+    }
+    // In half a second.
+    assert!(beats(&group) - before > 20);
+}
+
+#[test]
+fn between_two_beats_credits_return_and_logs_do_not_overflow() {
+    // A token goes round in 13 ms.
+    let (beat, silence) = (Duration::from_millis(200), Duration::from_secs(1));
+    let mut group = Group::with(4, &Settings { capacity: 32, kept: 32, beat, silence, ..Settings::default() });
+    let epoch = group.cores[&MemberId(0)].view().epoch;
+    let end = group.now + Duration::from_secs(1);
+    while group.now < end {
+        for sender in group.cores.values_mut() {
+            while sender.send(group.now, Level::Agreed, Bytes::new()).is_ok() {}
+        }
+        group.pass(DELAY / 4);
+    }
+    for core in group.cores.values() {
+        assert_eq!((core.view().epoch, core.counters().repaired), (epoch, 0), "{:?}", core.me());
+        assert!(core.delivered() > 1000, "{}", core.delivered());
     }
 }
