@@ -10,7 +10,7 @@
 //! What is lost is repaired by messages between two members. A view whose members are not all on such a network uses no frames.
 
 use am_api::group_frames::{GroupFrame, GroupHeader};
-use am_api::{Address, Endpoint, GroupMessage, Multicast};
+use am_api::{Address, Endpoint, GroupMessage, Multicast, MulticastSendError};
 use am_ordered_core::{Content, Core, Level, Member, MemberId, Message, StampTable, Stamped, View};
 use bytes::Bytes;
 
@@ -29,6 +29,17 @@ const IS_HELD: u8 = 1 << 7;
 
 /// A frame that makes no sense.
 pub(crate) struct Malformed;
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// It left as a frame.
+    Sent,
+    /// The transport has no room for a frame at this moment.
+    Full,
+    /// It is none for a frame, or too long for one.
+    NoFrame,
+}
 
 impl Frames {
     /// Join the frames of a group. `None` if the network does not multiply them.
@@ -56,15 +67,18 @@ impl Frames {
         Ok(StampTable { stamps: self.multicast.stamps()?.clone(), key: self.multicast.key(), clock })
     }
 
-    /// Send a message as a frame. Returns whether it left: it fits, and there is room.
-    pub(crate) fn send(&self, view: &View, me: MemberId, message: &Message) -> bool {
-        let Some(slot) = view.slot(me).filter(|_| view.has_links() && view.group == self.group()) else { return false };
+    /// Send a message as a frame.
+    pub(crate) fn send(&self, view: &View, me: MemberId, message: &Message) -> Sending {
+        let Some(slot) = view.slot(me).filter(|_| view.has_links() && view.group == self.group()) else {
+            return Sending::NoFrame;
+        };
         match message {
             Message::Submit { epoch, seq, level, content } => {
                 let (flags, payload) = form(*level, content);
                 let header = GroupHeader { flags, ..GroupHeader::to_stamp(view.group, epoch.0, slot as u16, *seq) };
                 let sequencer = view.members.iter().find(|member| member.id == view.sequencer);
-                sequencer.is_some_and(|to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
+                sequencer
+                    .map_or(Sending::NoFrame, |to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
             }
             Message::Stamped(Stamped { epoch, number, sender, seq, limit, level, content }) => {
                 let (flags, payload) = form(*level, content);
@@ -77,16 +91,20 @@ impl Frames {
                 let payload = postcard::to_allocvec(message).expect("all of it can be written");
                 self.send_to(None, &GroupHeader { what: GroupFrame::Datagram, ..header }, &payload)
             }
-            _ => false,
+            _ => Sending::NoFrame,
         }
     }
 
-    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> bool {
+    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> Sending {
         let sent = match to {
             Some(to) => self.multicast.send_to(to, header, payload),
             None => self.multicast.send(header, payload),
         };
-        sent.is_ok()
+        match sent {
+            Ok(()) => Sending::Sent,
+            Err(MulticastSendError::Full) => Sending::Full,
+            Err(MulticastSendError::TooLarge { .. }) => Sending::NoFrame,
+        }
     }
 
     /// A frame has arrived.
