@@ -9,6 +9,8 @@
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
 //!
+//! `simulated/` has our groups alone, of up to 64 members, in virtual time.
+//!
 //! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member/mod.rs`.
 #![forbid(unsafe_code)]
 
@@ -21,16 +23,18 @@ mod plot;
 mod process;
 mod protocol;
 mod report;
+mod simulated;
 mod turn;
 mod wanted;
 mod work;
 
 use clap::Args;
 
-use am_measure::options::{self, Origin, PlotOption, check_once, only};
-use am_measure::{Common, Error, Here, HostsArg, Progress, Topology, Watch, out};
+use am_measure::options::{self, DEFAULT_MTU, Origin, PlotOption, check_once, only, usage};
+use am_measure::{Common, Error, FramingArg, Here, HostsArg, Progress, Topology, Watch, out};
 use measured::{FailOver, Figures, Measured, Missing};
 use place::{Place, usable_cores};
+use simulated::Groups;
 use turn::Setup;
 use work::{LONG, Stack, Work};
 
@@ -39,20 +43,25 @@ pub use member::be as be_member;
 /// The options of `ordered`.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("hosts", |hosts| hosts.value_parser(only(HOSTS)).help(
-    "Run the members in processes of this machine, joined by this transport; veth: each on a host of its own, on one bridge \
-     [default: veth]")))]
-#[command(mut_arg("framing", |framing| framing.default_value("bare").help("Where our messages carry their header")))]
-#[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
+    "Run the members in processes of this machine, joined by this transport; veth: each on a host of its own, on one bridge; sim: our \
+     groups alone, on simulated hosts in virtual time [default: veth]")))]
+#[command(mut_arg("framing", |framing| framing.default_value("bare").default_value_if("hosts", "sim", "split").help(
+    "Where our messages carry their header [default: bare; with --hosts sim split]").hide_default_value(true)))]
+// Virtual time needs one round, and a short one: the others would have the same figures.
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5").default_value_if("hosts", "sim", "1").help(
+    "How many turns each row takes; 1 with --hosts sim")))]
+#[command(mut_arg("time", |time| time.default_value_if("hosts", "sim", "0.01").help(
+    "Length of one measurement [default: 0.25; with --hosts sim 0.01, in virtual time]").hide_default_value(true)))]
 #[command(mut_arg("plot", |plot| plot.help("Plot the time of a null message, and null messages a second, over members, as SVG")))]
 pub struct OrderedArgs {
     #[command(flatten)]
     here: Here,
-    /// Members of a group, 2 to 16
-    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16", value_parser = members, value_name = "N,...",
-          help_heading = "What")]
+    /// Members of a group, 2 to 16 [default: 2,4,8,16]; with --hosts sim up to 64 [default: 2,4,8,16,32,64]
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16", default_value_if("hosts", "sim", "2,4,8,16,32,64"), value_parser = members,
+          value_name = "N,...", help_heading = "What", hide_default_value = true)]
     members: Vec<usize>,
-    /// Bytes of a message, up to 1M; null messages are always measured
-    #[arg(long, value_delimiter = ',', default_value = "1K,1M", value_parser = size, value_name = "BYTES,...",
+    /// Bytes of a message, up to 1M; null messages are always measured, with --hosts sim alone
+    #[arg(long, value_delimiter = ',', default_value = "1K,1M", default_value_if("hosts", "sim", None), value_parser = size, value_name = "BYTES,...",
           help_heading = "What")]
     size: Vec<usize>,
     #[command(flatten)]
@@ -62,10 +71,12 @@ pub struct OrderedArgs {
 }
 
 /// Where more than two members can meet.
-const HOSTS: &[HostsArg] = &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm];
+const HOSTS: &[HostsArg] = &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm, HostsArg::Sim];
+/// The most members that are processes of this machine.
+const MOST_PROCESSES: usize = 16;
 
 fn members(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| (2..=16).contains(count)).ok_or_else(|| "from 2 to 16".to_owned())
+    text.parse().ok().filter(|count| (2..=64).contains(count)).ok_or_else(|| "from 2 to 64".to_owned())
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -84,7 +95,15 @@ impl OrderedArgs {
         self.plot.check(&self.common.print)?;
         check_once("--size", &self.size)?;
         check_once("--members", &self.members)?;
-        self.here.topology(&self.common.open)
+        let topology = self.here.topology(&self.common.open)?;
+        let is_simulated = matches!(topology, Topology::Sim(_));
+        if is_simulated && (self.plot.plot.is_some() || !self.size.is_empty()) {
+            return Err(usage("--hosts sim has null messages alone, and no plot: give no --size and no --plot"));
+        }
+        if !is_simulated && self.members.iter().any(|members| *members > MOST_PROCESSES) {
+            return Err(usage(format!("from 2 to {MOST_PROCESSES} members are processes; --hosts sim has up to 64")));
+        }
+        Ok(topology)
     }
 
     /// Measure all stacks in turn, print them, and plot them if asked.
@@ -96,6 +115,9 @@ impl OrderedArgs {
         let (mut members, mut sizes) = (self.members.clone(), self.size.clone());
         members.sort_unstable();
         sizes.sort_unstable();
+        if matches!(topology, Topology::Sim(_)) {
+            return self.simulate(&members, watch);
+        }
         let most = members.last().copied().unwrap_or(2);
         let place = Place::new(&topology, most, self.here.cores.both()?)?;
         let amount = self.common.amount.amount();
@@ -125,6 +147,16 @@ impl OrderedArgs {
         }
         self.common.print.publish(figures.report(), &Origin::new(topology.transport(), place.mtu))?;
         self.plot.write(|| figures.svg())
+    }
+
+    /// Our groups on simulated hosts.
+    fn simulate(&self, members: &[usize], watch: &Watch) -> Result<(), Error> {
+        let (how, mtu) = (self.common.open.how(FramingArg::Split), self.here.mtu.unwrap_or(DEFAULT_MTU));
+        let amount = self.common.amount.amount();
+        let progress = Progress::new(Groups::steps(members), self.common.print.json);
+        let groups = Groups::measure(members, how, mtu, amount, (&progress, watch))?;
+        drop(progress);
+        self.common.print.publish(groups.report(), &Origin::new("sim", Some(mtu)))
     }
 }
 

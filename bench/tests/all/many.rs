@@ -1,6 +1,6 @@
 //! The commands with many hosts, in virtual time. Needs no rights.
 
-use crate::common::{plotted, summary};
+use crate::common::{json, plotted, run, summary};
 
 const SIM: &[&str] = &["--hosts", "sim", "--json", "--time", "0.001", "--warm-up", "0.001"];
 
@@ -52,4 +52,30 @@ fn permute_has_each_pattern_on_each_switch() {
     let narrow = ratios.last().unwrap()["host_over_pair"].as_f64().unwrap();
     assert!((0.08..0.2).contains(&narrow), "{ratios:?}");
     assert!(svg.contains("simulated") && svg.contains("paper, 92"), "{svg}");
+}
+
+#[test]
+fn ordered_groups_are_simulated_and_say_it() {
+    let lines = json(&run(&[&["ordered", "--members", "2,3"], SIM]));
+    check_simulated(&lines);
+    let rows: Vec<_> = lines[..lines.len() - 1]
+        .iter()
+        .map(|line| {
+            let words = ["via", "senders", "load"].map(|key| line[key].as_str().unwrap());
+            (line["members"].as_u64().unwrap(), words)
+        })
+        .collect();
+    let of = |via| [[via, "one", "in turn"], [via, "one", "stream"], [via, "all", "stream"]];
+    let expected = [2, 3].map(|members| [of("agreed"), of("safe")].concat().into_iter().map(move |row| (members, row)));
+    assert_eq!(rows, expected.into_iter().flatten().collect::<Vec<_>>());
+    for line in &lines[..lines.len() - 1] {
+        assert!(
+            line["messages_per_s"].as_u64() > Some(50_000) && line["sequencer"]["busy"].as_f64() > Some(0.0),
+            "{line}"
+        );
+        assert_eq!(line["own_ns"]["p50"].is_u64(), line["load"] == "in turn", "{line}");
+    }
+    let summary = summary(&lines);
+    assert!(summary["rate_3_over_2"].as_f64() > Some(0.7) && summary["simulated"] == true, "{summary}");
+    assert!(summary["stamps"].as_str().unwrap().starts_with("the sequencer's process stamps"), "{summary}");
 }

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use am_api::group_frames::{GroupFrame, GroupHeader};
-use am_api::{Address, Endpoint, GroupMessage, Multicast};
+use am_api::{Address, Endpoint, GroupMessage, Multicast, MulticastSendError};
 use am_ordered_core::{Content, Core, Dissemination, Level, Member, MemberId, Message, StampTable, Stamped, Time};
 use bytes::Bytes;
 
@@ -58,6 +58,17 @@ const PIECES_AT_ONCE: usize = 64;
 
 /// A frame that makes no sense.
 pub(crate) struct Malformed;
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// It left as a frame.
+    Sent,
+    /// The transport has no room for a frame at this moment.
+    Full,
+    /// It is none for a frame, or too long for one.
+    NoFrame,
+}
 
 impl Frames {
     /// Join the frames of a group. `None` if the network does not multiply them.
@@ -100,18 +111,19 @@ impl Frames {
         first.map(|()| Rc::new(move |copies| answer.borrow_mut().insert(ask(copies)).is_ok()) as _)
     }
 
-    /// Send a message as a frame, or as one to each of its receivers. Returns whether it left: it fits, and there is room.
-    pub(crate) fn send(&self, core: &Core, message: &Message) -> bool {
+    /// Send a message as a frame, or as one to each of its receivers.
+    pub(crate) fn send(&self, core: &Core, message: &Message) -> Sending {
         let (view, dissemination) = (core.view(), core.settings().dissemination);
         let is_ours = view.has_links() && view.group == self.group();
-        let Some(slot) = view.slot(core.me()).filter(|_| is_ours) else { return false };
+        let Some(slot) = view.slot(core.me()).filter(|_| is_ours) else { return Sending::NoFrame };
         match message {
             Message::Submit { epoch, seq, level, content } => {
                 let (flags, payload) = form(*level, content);
                 let header = GroupHeader { flags, ..GroupHeader::to_stamp(view.group, epoch.0, slot as u16, *seq) };
                 let payload = if dissemination == Dissemination::Fetch { Bytes::new() } else { payload };
                 let sequencer = view.members.iter().find(|member| member.id == view.sequencer);
-                sequencer.is_some_and(|to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
+                sequencer
+                    .map_or(Sending::NoFrame, |to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
             }
             Message::Stamped(stamped) => self.send_stamped(core, stamped, IS_HELD),
             Message::Ack(ack) => {
@@ -119,11 +131,11 @@ impl Frames {
                 let payload = postcard::to_allocvec(message).expect("all of it can be written");
                 self.send_all(core, &GroupHeader { what: GroupFrame::Datagram, ..header }, &payload)
             }
-            _ => false,
+            _ => Sending::NoFrame,
         }
     }
 
-    fn send_stamped(&self, core: &Core, stamped: &Stamped, held: u8) -> bool {
+    fn send_stamped(&self, core: &Core, stamped: &Stamped, held: u8) -> Sending {
         let Stamped { epoch, number, sender, seq, limit, level, content } = stamped;
         let (flags, payload) = form(*level, content);
         let header = GroupHeader::to_stamp(self.group(), epoch.0, *sender, *seq);
@@ -132,37 +144,41 @@ impl Frames {
     }
 
     /// Send a frame to the other members, and to those that become members.
-    fn send_all(&self, core: &Core, header: &GroupHeader, payload: &[u8]) -> bool {
+    fn send_all(&self, core: &Core, header: &GroupHeader, payload: &[u8]) -> Sending {
         if core.settings().dissemination != Dissemination::Copies {
             return self.send_to(None, header, payload);
         }
         let links = core.audience().into_iter().filter_map(|id| core.member(id)).map(|member| member.link);
         let links = links.filter(|link| *link != 0);
-        // A full queue for one is no reason to leave out the others.
-        links
-            .map(|link| self.send_to(Some(Address::from_u64(link)), header, payload))
-            .filter(|is_sent| !is_sent)
-            .count()
-            == 0
+        // A full queue for one is no reason to leave out the others, or to send these another copy.
+        let sent: Vec<Sending> =
+            links.map(|link| self.send_to(Some(Address::from_u64(link)), header, payload)).collect();
+        let first = sent.first().copied().unwrap_or(Sending::Sent);
+        if sent.contains(&Sending::Sent) { Sending::Sent } else { first }
     }
 
-    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> bool {
+    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> Sending {
         let sent = match to {
             Some(to) => self.multicast.send_to(to, header, payload),
             None => self.multicast.send(header, payload),
         };
-        sent.is_ok()
+        match sent {
+            Ok(()) => Sending::Sent,
+            Err(MulticastSendError::Full) => Sending::Full,
+            Err(MulticastSendError::TooLarge { .. }) => Sending::NoFrame,
+        }
     }
 
-    /// Send the content of an own message to all, as pieces. Returns whether the view has frames for it. A group of two has a connection.
-    pub(crate) fn push_content(&mut self, core: &Core, id: u64, payload: &Bytes) -> bool {
+    /// Send the content of an own message to all, as pieces, if the view has frames for it. A group of two has a connection.
+    pub(crate) fn push_content(&mut self, core: &Core, id: u64, payload: &Bytes) -> Sending {
         let view = core.view();
         let is_multicast = core.settings().dissemination != Dissemination::Copies;
         let is_possible = is_multicast && view.has_links() && view.group == self.group() && view.members.len() > 2;
-        if is_possible {
-            self.contents.sending.push(id, payload.clone());
+        if !is_possible {
+            return Sending::NoFrame;
         }
-        is_possible
+        self.contents.sending.push(id, payload.clone());
+        Sending::Sent
     }
 
     /// Send the pieces that may be sent. Returns how many left, and when the next one is due.

@@ -9,7 +9,7 @@ use am_api::{Endpoint, EndpointError, Node, Request};
 use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
-use crate::frames::Frames;
+use crate::frames::{Frames, Sending};
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
 use crate::replica::{Delivered, Event, MessageId, Replica};
@@ -30,9 +30,12 @@ pub struct Group<R> {
     replica: R,
     contacts: Vec<String>,
     next_contact: usize,
-    tidy_at: Instant,
+    /// By the node's clock, like all times of the group but those that a caller waits.
+    tidy_at: Duration,
     /// When a piece of a content is due.
     pieces_at: Option<Duration>,
+    /// A message whose frame waits for room. All that the core says after it waits, too.
+    waits: Option<Output>,
     ended: Option<Ended>,
 }
 
@@ -120,7 +123,7 @@ impl<R: Replica> Group<R> {
     /// # Errors
     /// The name is not possible, or the node has an endpoint of this name.
     pub fn found(node: &Node, name: &str, settings: Settings, replica: R) -> Result<Group<R>, EndpointError> {
-        Group::open(node, name, |me, now| Core::found(me, settings, now), vec![], replica)
+        Group::open(node, name, new_id(), |me, now| Core::found(me, settings, now), vec![], replica)
     }
 
     /// Join a group by any of its members, whose nodes' names are `contacts`. The process is a member when its replica gets the
@@ -136,12 +139,31 @@ impl<R: Replica> Group<R> {
         replica: R,
     ) -> Result<Group<R>, EndpointError> {
         let contacts = contacts.iter().map(|name| name.as_ref().into()).collect();
-        Group::open(node, name, |me, now| Core::join(me, settings, now), contacts, replica)
+        Group::open(node, name, new_id(), |me, now| Core::join(me, settings, now), contacts, replica)
+    }
+
+    /// Found a group, or join it by a contact, in a simulation: under an id of the caller's choice, so that each run is the same. No other process
+    /// may ever have it.
+    #[doc(hidden)]
+    pub fn simulated(
+        node: &Node,
+        name: &str,
+        (id, contact): (MemberId, Option<&str>),
+        settings: Settings,
+        replica: R,
+    ) -> Result<Group<R>, EndpointError> {
+        let contacts = contact.into_iter().map(str::to_owned).collect();
+        let core = |me, now| match contact {
+            None => Core::found(me, settings, now),
+            Some(_) => Core::join(me, settings, now),
+        };
+        Group::open(node, name, id, core, contacts, replica)
     }
 
     fn open(
         node: &Node,
         name: &str,
+        id: MemberId,
         core: impl FnOnce(Member, Duration) -> Core,
         contacts: Vec<String>,
         replica: R,
@@ -160,15 +182,23 @@ impl<R: Replica> Group<R> {
             }
             inside.core.on_message(message.endpoint().turn_time(), from, content);
         });
-        let id = new_id();
         // The founder's id is the group's. A process that joins learns here whether it can.
         let frames = Inside::join_frames(&mut endpoint, id.0);
         let link = frames.as_ref().map_or(0, |_| node.link_address().to_u64());
         let core = core(Member { id, name: node.name().into(), link }, endpoint.time());
         let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, malformed: 0 };
-        let (links, tidy_at) = (Links::new(name), Instant::now() + TIDY);
-        let (next_contact, pieces_at, ended) = (0, None, None);
-        let mut group = Group { endpoint, inside, links, replica, contacts, next_contact, tidy_at, pieces_at, ended };
+        let mut group = Group {
+            tidy_at: endpoint.time() + TIDY,
+            endpoint,
+            inside,
+            links: Links::new(name),
+            replica,
+            contacts,
+            next_contact: 0,
+            pieces_at: None,
+            waits: None,
+            ended: None,
+        };
         group.follow_frames();
         Ok(group)
     }
@@ -350,8 +380,8 @@ impl<R: Replica> Group<R> {
             self.inside.core.on_time(now);
         }
         let done = self.carry_out();
-        if self.tidy_at <= Instant::now() {
-            self.tidy_at = Instant::now() + TIDY;
+        if self.tidy_at <= now {
+            self.tidy_at = now + TIDY;
             self.links.close_unused(&self.endpoint);
         }
         done
@@ -359,36 +389,45 @@ impl<R: Replica> Group<R> {
 
     fn carry_out(&mut self) -> usize {
         let mut done = 0;
-        while let Some(output) = self.inside.core.poll() {
+        while let Some(output) = self.waits.take().or_else(|| self.inside.core.poll()) {
             done += 1;
-            self.carry_out_one(output);
+            if let Some(full) = self.carry_out_one(output) {
+                // Connections would carry it once for each member: more frames where there is no room for one.
+                self.waits = Some(full);
+                break;
+            }
         }
         let Inside { core, frames, .. } = &mut self.inside;
         let pump = |frames: &mut Frames| frames.pump(core, self.endpoint.turn_time());
         let (pieces, pieces_at) = frames.as_mut().map_or((0, None), pump);
         self.pieces_at = pieces_at;
         let sent = self.links.flush(&self.endpoint) + pieces;
-        if sent > 0 {
+        if sent > 0 || self.waits.is_some() {
             // Now, and not with the next turn: others wait for it.
             self.endpoint.flush();
         }
         done + sent
     }
 
-    fn carry_out_one(&mut self, output: Output) {
+    /// Returns a message for whose frame there is no room.
+    fn carry_out_one(&mut self, output: Output) -> Option<Output> {
         match output {
-            Output::Send { to, message } => {
-                if !self.send_frame(&message) {
-                    self.post(to, message);
-                }
-            }
+            Output::Send { to, message } => match self.send_frame(&message) {
+                Sending::Sent => {}
+                Sending::Full => return Some(Output::Send { to, message }),
+                Sending::NoFrame => self.post(to, message),
+            },
             Output::Multicast(message) => {
-                let is_sent = match (&message, &mut self.inside.frames) {
+                let sending = match (&message, &mut self.inside.frames) {
                     (Message::Data { id, payload, .. }, Some(frames)) => {
                         frames.push_content(&self.inside.core, *id, payload)
                     }
                     _ => self.send_frame(&message),
                 };
+                if sending == Sending::Full {
+                    return Some(Output::Multicast(message));
+                }
+                let is_sent = sending == Sending::Sent;
                 for to in self.inside.core.audience() {
                     let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
                     if !is_sent || !has_link {
@@ -399,7 +438,7 @@ impl<R: Replica> Group<R> {
             Output::Contact(message) => {
                 let count = self.contacts.len();
                 if let Some(contact) = self.contacts.get(self.next_contact % count.max(1)) {
-                    self.links.push(contact, Packet::new(self.inside.me, ANY, message));
+                    self.links.push(self.endpoint.time(), contact, Packet::new(self.inside.me, ANY, message));
                     self.next_contact += 1;
                 }
             }
@@ -441,12 +480,13 @@ impl<R: Replica> Group<R> {
                 self.replica.event(&Event::Ended(why));
             }
         }
+        None
     }
 
     /// Send a message as a frame, if it is one for that.
-    fn send_frame(&self, message: &Message) -> bool {
+    fn send_frame(&self, message: &Message) -> Sending {
         let Inside { core, frames, .. } = &self.inside;
-        frames.as_ref().is_some_and(|frames| frames.send(core, message))
+        frames.as_ref().map_or(Sending::NoFrame, |frames| frames.send(core, message))
     }
 
     /// Queue a message for a process, if it is known where it runs.
@@ -454,7 +494,7 @@ impl<R: Replica> Group<R> {
         let Inside { me, core, nodes, .. } = &self.inside;
         let name = core.member(to).map(|member| &member.name).or_else(|| nodes.get(&to));
         if let Some(name) = name {
-            self.links.push(name, Packet::new(*me, to, message));
+            self.links.push(self.endpoint.time(), name, Packet::new(*me, to, message));
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Links {
     endpoint: String,
     /// By the node, and whether it is for long messages.
     links: BTreeMap<String, [Option<Waiting>; 2]>,
+    /// Stands for the start of the node's clock, by which pauses are measured: in a simulation it is not the machine's.
+    began: Instant,
     /// Messages that found no room.
     pub(crate) dropped: u64,
 }
@@ -33,23 +35,20 @@ struct Waiting {
     link: Link,
     queue: VecDeque<Packet>,
     bytes: usize,
-    used_at: Instant,
+    /// By the node's clock.
+    used_at: Duration,
 }
 
 impl Links {
     /// Links with the endpoints of this name.
     pub(crate) fn new(endpoint: &str) -> Links {
-        Links { endpoint: endpoint.into(), links: BTreeMap::new(), dropped: 0 }
+        Links { endpoint: endpoint.into(), links: BTreeMap::new(), began: Instant::now(), dropped: 0 }
     }
 
-    /// Queue a message for a node.
-    pub(crate) fn push(&mut self, node: &str, packet: Packet) {
-        let new = || Waiting {
-            link: Link::to(node, &*self.endpoint, 0),
-            queue: VecDeque::new(),
-            bytes: 0,
-            used_at: Instant::now(),
-        };
+    /// Queue a message for a node. `now` is the time of the endpoint.
+    pub(crate) fn push(&mut self, now: Duration, node: &str, packet: Packet) {
+        let new =
+            || Waiting { link: Link::to(node, &*self.endpoint, 0), queue: VecDeque::new(), bytes: 0, used_at: now };
         let links = match self.links.get_mut(node) {
             Some(links) => links,
             None => self.links.entry(node.into()).or_default(),
@@ -65,17 +64,17 @@ impl Links {
 
     /// Send what credit allows. Returns how many messages left.
     pub(crate) fn flush<S>(&mut self, endpoint: &Endpoint<S>) -> usize {
-        let mut sent = 0;
+        let (mut sent, time) = (0, endpoint.time());
         let all = self.links.values_mut().flatten().flatten();
         for waiting in all.filter(|waiting| !waiting.queue.is_empty()) {
-            sent += waiting.flush(endpoint, &mut self.dropped);
+            sent += waiting.flush(endpoint, (time, self.began + time), &mut self.dropped);
         }
         sent
     }
 
     /// Close what was not used for long.
     pub(crate) fn close_unused<S>(&mut self, endpoint: &Endpoint<S>) {
-        let now = Instant::now();
+        let now = endpoint.time();
         let is_used = |waiting: &Waiting| !waiting.queue.is_empty() || waiting.used_at + UNUSED > now;
         for link in self.links.values_mut().flatten() {
             if let Some(unused) = link.take_if(|waiting| !is_used(waiting)) {
@@ -92,8 +91,7 @@ impl Links {
 }
 
 impl Waiting {
-    fn flush<S>(&mut self, endpoint: &Endpoint<S>, dropped: &mut u64) -> usize {
-        let now = Instant::now();
+    fn flush<S>(&mut self, endpoint: &Endpoint<S>, (time, now): (Duration, Instant), dropped: &mut u64) -> usize {
         let to = match self.link.connect(endpoint, now) {
             Ok(Some(to)) => to,
             // In a pause, or the node has no flow for another connection.
@@ -102,7 +100,7 @@ impl Waiting {
         let before = self.queue.len();
         while let Some(packet) = self.queue.front() {
             match endpoint.try_request(to, HANDLER, packet.words(), &packet.payload) {
-                Ok(()) => self.used_at = now,
+                Ok(()) => self.used_at = time,
                 Err(error) if error.is_temporary() => break,
                 Err(am_api::RequestError::TooLarge { .. }) => *dropped += 1,
                 Err(_) => {

@@ -14,6 +14,7 @@
 mod bridge;
 mod host;
 mod simulation;
+pub mod world;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -54,17 +54,13 @@ impl Core {
         self.recycle();
     }
 
-    /// Take back the credits of messages that all answering members have handled. A sender without credit hears of its new ones at once.
+    /// Take back the credits of messages that all answering members have handled.
     fn recycle(&mut self) {
         let (now, silence) = (self.now, self.settings.silence);
         let Some(lead) = &mut self.lead else { return };
         let answering = self.marks.values().filter(|mark| mark.heard_at + silence >= now);
         let consumed = answering.map(Mark::consumed).min().unwrap_or(self.delivered).min(self.delivered);
-        let was_exhausted = lead.sequencer.is_exhausted();
-        lead.sequencer.recycle(consumed);
-        if was_exhausted && !lead.sequencer.is_exhausted() {
-            lead.beat_at = now;
-        }
+        lead.take_back(consumed, now);
         let all = self.marks.values().map(Mark::consumed);
         let learners = lead.learners.values().filter_map(|learner| learner.held);
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
@@ -83,19 +79,25 @@ impl Core {
         }
         let Some(slot) = view.slot(self.me.id) else { return };
         if let Some(lead) = &mut self.lead {
+            // An earlier one that was late says the truth, too.
+            lead.take_back(consumed, self.now);
             if round == lead.token.round {
                 lead.token.again_at = self.now;
-                lead.sequencer.recycle(consumed);
             }
+            for mark in self.marks.values_mut() {
+                mark.has_handled(epoch, consumed);
+            }
+            self.recycle();
             return;
         }
         let next = view.members[(slot + 1) % view.members.len()].id;
         self.post(next, Message::Token { epoch, round, consumed });
     }
 
-    /// While many messages are in flight, a token collects what all have handled.
-    fn send_token(&mut self) {
-        let Some(lead) = &mut self.lead else { return };
+    /// While many messages are in flight, a token collects what all have handled. It goes round and round: beats alone, some milliseconds apart,
+    /// would give credits back more slowly than a group can use them.
+    pub(crate) fn send_token(&mut self) {
+        let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
         let in_flight = lead.sequencer.next() - lead.sequencer.recycled();
         if in_flight * 4 < self.settings.capacity as u64
             || lead.token.again_at > self.now

@@ -141,6 +141,15 @@ impl Lead {
         Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits, is_settled }
     }
 
+    /// All before this number are handled. A sender without credit hears of its new ones at once.
+    pub(crate) fn take_back(&mut self, consumed: Number, now: Time) {
+        let was_exhausted = self.sequencer.is_exhausted();
+        self.sequencer.recycle(consumed);
+        if was_exhausted && !self.sequencer.is_exhausted() {
+            self.beat_at = now;
+        }
+    }
+
     /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.
     pub(crate) fn on_answer(&mut self, from: MemberId, beat: u32, silence: Time, now: Time) {
         if beat == 0 || beat > self.beat || self.beat - beat >= BEATS as u32 {

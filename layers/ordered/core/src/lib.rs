@@ -115,6 +115,7 @@ impl Core {
             highest_epoch: view.epoch,
             settings,
             now,
+            timed_at: now,
             role: Role::Joining { ask_at: now },
             out: Default::default(),
             log: Log::starting_at(0),
@@ -178,6 +179,7 @@ impl Core {
         self.next_id += 1;
         self.mine.push(id, level, payload);
         self.submit();
+        self.send_token();
         Ok(id)
     }
 
@@ -260,6 +262,7 @@ impl Core {
             Message::PutOut { .. } | Message::Resign { .. } => (),
         }
         self.submit();
+        self.send_token();
     }
 
     /// Whether this process may not be in the view of an epoch.
@@ -291,6 +294,7 @@ impl Core {
         if self.role == Role::Member {
             self.on_stamped(stamped);
             self.submit();
+            self.send_token();
         }
     }
 
@@ -373,6 +377,7 @@ impl Core {
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
         self.advance(now);
+        self.timed_at = self.now;
         self.ask_to_join();
         self.ask_for_state();
         if matches!(self.role, Role::Joining { .. } | Role::Ended) {
@@ -474,7 +479,7 @@ impl Core {
         self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver))
     }
 
-    /// When [`on_time`](Core::on_time) is due.
+    /// When [`on_time`](Core::on_time) is due. Messages that arrive meanwhile do not defer it: a busy sequencer has to beat, too.
     pub fn next_time(&self) -> Time {
         let ask_at = match self.role {
             Role::Joining { ask_at } | Role::Diverged { ask_at, .. } => Some(ask_at),
@@ -485,7 +490,7 @@ impl Core {
         let learns_at = (self.learns() || self.is_out()).then(|| self.heard_at + self.settings.silence);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
         let times = own.into_iter().chain([ask_at, candidacy, lead]).flatten();
-        times.min().unwrap_or(self.now + self.settings.silence).max(self.now + SHORTEST)
+        times.min().unwrap_or(self.now + self.settings.silence).max(self.timed_at + SHORTEST)
     }
 
     /// The view that was installed last.

@@ -107,6 +107,14 @@ impl Mark {
         self.last_ack.map_or(0, |ack| ack.consumed)
     }
 
+    /// It has handled all before this number, as others say. Between two beats the log of a fast group would become longer than is kept for it.
+    pub(crate) fn has_handled(&mut self, epoch: Epoch, number: Number) {
+        if let Some(ack) = self.last_ack.as_mut().filter(|ack| ack.epoch == epoch) {
+            (ack.held, ack.consumed) = (ack.held.max(number), ack.consumed.max(number));
+            self.held = self.held.max(number);
+        }
+    }
+
     /// Whether it has answered since a time.
     pub(crate) fn has_answered(&self, since: Time) -> bool {
         self.last_ack.is_some() && self.heard_at >= since
@@ -175,6 +183,8 @@ pub struct Core {
     pub(crate) settings: Settings,
     pub(crate) me: Member,
     pub(crate) now: Time,
+    /// When time alone was the cause last.
+    pub(crate) timed_at: Time,
     pub(crate) role: Role,
     pub(crate) out: VecDeque<Output>,
     pub(crate) ballot: Ballot,

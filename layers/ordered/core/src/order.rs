@@ -181,6 +181,8 @@ impl Core {
             self.counters.stale += 1;
             return;
         }
+        // As the sequencer does, before it says so in a beat: a fast group gives more numbers meanwhile than a log keeps.
+        self.log.free(self.log.held().saturating_sub(self.settings.kept as u64).min(self.delivered));
         let most = self.settings.kept + self.settings.capacity;
         self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
         if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use am_ordered_core::{MemberId, Output, Time};
+use am_ordered_core::{Epoch, Level, MemberId, Message, Output, Settings, Time};
+use bytes::Bytes;
 
-use crate::group::Group;
+use crate::group::{DELAY, Group};
 
 /// Longer than the patience.
 const LONG: Time = Duration::from_secs(8);
@@ -59,5 +60,40 @@ fn members_that_leave_miss_no_majority() {
         group.pass(Duration::from_secs(1));
         assert_eq!(missed(&group), None, "one leaves each {pause:?}");
         assert_eq!(group.view(0), [0]);
+    }
+}
+
+#[test]
+fn a_sequencer_that_never_rests_beats() {
+    let mut group = Group::of(2);
+    let beats = |group: &Group| group.sent.iter().filter(|(.., sent)| matches!(sent, Message::Beat(_))).count();
+    let before = beats(&group);
+    for _ in 0..10_000 {
+        group.now += Duration::from_micros(50);
+        let (now, sequencer) = (group.now, MemberId(0));
+        let nothing = Message::Repair { epoch: Epoch(0), from: 0, to: 0 };
+        group.cores.get_mut(&sequencer).expect("it is there").on_message(now, MemberId(1), nothing);
+        group.work(sequencer);
+    }
+    // In half a second, as far as its lease and ten beats more.
+    assert!(beats(&group) - before > 12);
+}
+
+#[test]
+fn between_two_beats_credits_return_and_logs_do_not_overflow() {
+    // A token goes round in 13 ms.
+    let (beat, silence) = (Duration::from_millis(200), Duration::from_secs(1));
+    let mut group = Group::with(4, &Settings { capacity: 32, kept: 32, beat, silence, ..Settings::default() });
+    let epoch = group.cores[&MemberId(0)].view().epoch;
+    let end = group.now + Duration::from_secs(1);
+    while group.now < end {
+        for sender in group.cores.values_mut() {
+            while sender.send(group.now, Level::Agreed, Bytes::new()).is_ok() {}
+        }
+        group.pass(DELAY / 4);
+    }
+    for core in group.cores.values() {
+        assert_eq!((core.view().epoch, core.counters().repaired), (epoch, 0), "{:?}", core.me());
+        assert!(core.delivered() > 1000, "{}", core.delivered());
     }
 }

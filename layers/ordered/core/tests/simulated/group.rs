@@ -7,13 +7,13 @@ use am_ordered_core::{Core, Level, Member, MemberId, Message, Number, Output, Se
 use bytes::Bytes;
 
 /// The time that a message takes.
-const DELAY: Time = Duration::from_micros(3000);
+pub(crate) const DELAY: Time = Duration::from_micros(3000);
 
 /// Processes, and what they have reported.
 pub(crate) struct Group {
     pub(crate) now: Time,
     pub(crate) cores: BTreeMap<MemberId, Core>,
-    sent: VecDeque<(Time, MemberId, MemberId, Message)>,
+    pub(crate) sent: VecDeque<(Time, MemberId, MemberId, Message)>,
     pub(crate) reports: Vec<(MemberId, Output)>,
     /// Nothing that is sent arrives at these.
     pub(crate) deaf: BTreeSet<MemberId>,
@@ -24,6 +24,10 @@ pub(crate) struct Group {
 impl Group {
     /// A group with this number of members.
     pub(crate) fn of(count: u64) -> Group {
+        Group::with(count, &Settings::default())
+    }
+
+    pub(crate) fn with(count: u64, settings: &Settings) -> Group {
         let mut group = Group {
             now: Duration::ZERO,
             cores: BTreeMap::new(),
@@ -35,8 +39,8 @@ impl Group {
         for id in (0..count).map(MemberId) {
             let me = Member { id, name: format!("m{id}"), link: 0 };
             let core = match id.0 {
-                0 => Core::found(me, Settings::default(), group.now),
-                _ => Core::join(me, Settings::default(), group.now),
+                0 => Core::found(me, settings.clone(), group.now),
+                _ => Core::join(me, settings.clone(), group.now),
             };
             group.cores.insert(id, core);
         }
@@ -85,7 +89,7 @@ impl Group {
         }
     }
 
-    fn work(&mut self, id: MemberId) {
+    pub(crate) fn work(&mut self, id: MemberId) {
         let core = self.cores.get_mut(&id).expect("it is there");
         if core.next_time() <= self.now {
             core.on_time(self.now);
