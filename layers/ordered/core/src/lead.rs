@@ -90,8 +90,12 @@ impl Core {
             self.recycle();
             return;
         }
-        let next = view.members[(slot + 1) % view.members.len()].id;
-        self.post(next, Message::Token { epoch, round, consumed });
+        // Each once: where no member leads it would go round for ever, and a network that doubles messages would make ever more of it.
+        if (epoch, round) > self.last_token {
+            self.last_token = (epoch, round);
+            let next = view.members[(slot + 1) % view.members.len()].id;
+            self.post(next, Message::Token { epoch, round, consumed });
+        }
     }
 
     /// While many messages are in flight, a token collects what all have handled. It goes round and round: beats alone, some milliseconds apart,

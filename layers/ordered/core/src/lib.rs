@@ -131,6 +131,7 @@ impl Core {
             acks_at_once: true,
             safe_to: 0,
             last_beat: 0,
+            last_token: (Epoch(0), 0),
             settled: Epoch(0),
             heard_at: now,
             promised_to: None,

@@ -206,6 +206,8 @@ pub struct Core {
     /// The sequencer says that all before this number are safe.
     pub(crate) safe_to: Number,
     pub(crate) last_beat: u32,
+    /// The token that was passed on last.
+    pub(crate) last_token: (Epoch, u32),
     /// The sequencer says that a majority knows this epoch's view.
     pub(crate) settled: Epoch,
     /// When the sequencer, or a candidate, was heard.

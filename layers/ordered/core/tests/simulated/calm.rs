@@ -97,3 +97,18 @@ fn between_two_beats_credits_return_and_logs_do_not_overflow() {
         assert!(core.delivered() > 1000, "{}", core.delivered());
     }
 }
+
+#[test]
+fn a_token_goes_round_once() {
+    let mut group = Group::of(3);
+    let epoch = group.cores[&MemberId(1)].view().epoch;
+    let token = Message::Token { epoch, round: 7, consumed: 0 };
+    let mut passed_on = || {
+        let (now, core) = (group.now, group.cores.get_mut(&MemberId(1)).expect("it is there"));
+        core.on_message(now, MemberId(0), token.clone());
+        std::iter::from_fn(|| core.poll())
+            .filter(|output| matches!(output, Output::Send { message, .. } if *message == token))
+            .count()
+    };
+    assert_eq!([passed_on(), passed_on()], [1, 0]);
+}
