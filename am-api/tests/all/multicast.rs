@@ -78,8 +78,8 @@ fn a_host_stamps_where_the_transport_does_not() {
         capacity: 100,
         share: 50,
         senders: &senders,
-            to: Destination::Group,
-            copies: &[],
+        to: Destination::Group,
+        copies: &[],
     };
     stamps.open(&opening).unwrap();
     let to = all[0].node.link_address();

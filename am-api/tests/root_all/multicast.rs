@@ -38,8 +38,8 @@ fn sequencer(addresses: &[Address], ready: &Barrier, done: &Barrier) {
                 capacity: MESSAGES * SENDERS as u32,
                 share: 0,
                 senders: &senders,
-            to: Destination::Group,
-            copies: &[],
+                to: Destination::Group,
+                copies: &[],
             };
             stamps.open(&opening).unwrap();
             true
