@@ -48,9 +48,10 @@ impl Process {
         what(answer).ok_or(unexpected)
     }
 
-    /// Kill it, as by `kill -9`.
+    /// Kill it, as by `kill -9`, and wait until it has ended: before that its XDP program still gives numbers.
     pub(crate) fn kill(&mut self) -> Result<(), Error> {
-        self.group.0.kill().map_err(Error::system("killing a member"))
+        let child = &mut self.group.0;
+        child.kill().and_then(|()| child.wait()).map(drop).map_err(Error::system("killing a member"))
     }
 }
 
