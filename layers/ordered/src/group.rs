@@ -127,7 +127,8 @@ impl<R: Replica> Group<R> {
     }
 
     /// Join a group by any of its members, whose nodes' names are `contacts`. The process is a member when its replica gets the
-    /// first [`Event::View`]; before that it gets the group's state.
+    /// first [`Event::View`]; before that it gets the group's state. It asks for as long as it takes, also where no such group is: a program that
+    /// does not want to wait drops the group. Each member's node has to reach each other's.
     ///
     /// # Errors
     /// As for [`found`](Group::found).

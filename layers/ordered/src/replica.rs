@@ -6,6 +6,9 @@ use am_ordered_core::{Ended, Level, MemberId, Number, View};
 
 /// A member's state: what the messages of the group do to it. All replicas get the same messages in one order, so they have the same state, if
 /// [`deliver`](Replica::deliver) depends on nothing else.
+///
+/// All of this is called while the [group is polled](crate::Group::poll), on the thread that polls it: a replica that takes long is a member that takes
+/// long, and a panic is the program's.
 pub trait Replica {
     /// The next message of the group, from this member or another one.
     fn deliver(&mut self, message: &Delivered<'_>);

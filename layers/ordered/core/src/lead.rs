@@ -65,7 +65,7 @@ impl Core {
         let learners = lead.learners.values().filter_map(|learner| learner.held);
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
         let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64);
-        let kept = kept.max(self.log.first_within(KEPT_BYTES)).min(self.log.held());
+        let kept = kept.max(self.log.first_within(KEPT_BYTES).min(lead.sequencer.recycled())).min(self.log.held());
         lead.freed = lead.freed.max(everywhere).max(kept);
         self.log.free(lead.freed);
     }

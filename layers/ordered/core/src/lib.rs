@@ -109,7 +109,7 @@ impl Core {
     }
 
     fn new(me: Member, view: View, settings: Settings, now: Time) -> Core {
-        let history = vec![(view.epoch, 0)];
+        let (history, settings) = (vec![(view.epoch, 0)], settings.within_bounds());
         Core {
             ballot: Ballot::new(me.id, view.clone(), history),
             highest_epoch: view.epoch,

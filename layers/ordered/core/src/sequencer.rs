@@ -84,7 +84,8 @@ impl Sequencer {
         settings: &Settings,
         table: &StampTable,
     ) -> Sequencer {
-        let capacity = settings.capacity as u64;
+        // With fewer, the senders of later slots would wait for credits that others hold and do not use.
+        let capacity = settings.capacity.max(2 * view.members.len()) as u64;
         let recycled = recycled.clamp(next.saturating_sub(capacity), next);
         let share = (capacity / (2 * view.members.len().max(1) as u64)).clamp(1, MOST_AT_ONCE);
         let (mut pool, last) = (capacity - (next - recycled), view.members.len() - 1);

@@ -1,5 +1,7 @@
 //! What a program chooses for a group.
 
+use am_wire::stamp::SENDERS;
+
 use crate::view::Time;
 
 /// How a message with its number reaches the members, where their transports carry frames of the group. Elsewhere messages go by the
@@ -16,12 +18,14 @@ pub enum Dissemination {
     Fetch,
 }
 
-/// The bounds of a group. Every member has the same.
+/// The bounds of a group. Every member should have the same: the sequencer's are valid, and which member that is changes. A value that cannot work is
+/// replaced by the nearest that can.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Credits: the most messages in flight. A message is in flight until every member that answers has handled it.
+    /// Credits: the most messages in flight, and at least two for each member. A message is in flight until every member that answers has handled
+    /// it.
     pub capacity: usize,
-    /// Messages that are kept for a member that does not answer, of 1 GiB in all at most. One that needs more is put out as too slow.
+    /// Messages that are kept for a member that does not answer, not fewer than the capacity, and of 1 GiB in all at most. One that needs more is put out as too slow.
     pub kept: usize,
     /// The time between two beats of the sequencer.
     pub beat: Time,
@@ -45,6 +49,27 @@ pub struct Settings {
     pub stamp_in_process: bool,
     /// How messages with their numbers reach the members.
     pub dissemination: Dissemination,
+}
+
+/// A process needs this time to answer at all.
+const SHORTEST_PATIENCE: Time = Time::from_millis(100);
+/// No time of a group is longer, in place of "never".
+const LONGEST: Time = Time::from_secs(1 << 30);
+/// The most messages of either kind.
+const MOST: usize = 1 << 24;
+
+impl Settings {
+    /// The same within the bounds of what works: credits, and as many messages kept as may be in flight.
+    pub(crate) fn within_bounds(mut self) -> Settings {
+        self.capacity = self.capacity.clamp(1, MOST);
+        self.kept = self.kept.clamp(self.capacity.max(2 * SENDERS), MOST);
+        for time in [&mut self.beat, &mut self.silence, &mut self.patience, &mut self.resend, &mut self.gap] {
+            *time = LONGEST.min(*time);
+        }
+        self.slow = self.slow.map(|slow| slow.min(LONGEST));
+        self.patience = self.patience.max(self.silence).max(SHORTEST_PATIENCE);
+        self
+    }
 }
 
 impl Default for Settings {

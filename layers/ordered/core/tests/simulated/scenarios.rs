@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use am_ordered_core::{Level, MemberId, Output, Time};
+use am_ordered_core::{Level, MemberId, Output, Settings, Time};
 
 use crate::group::Group;
 
@@ -72,6 +72,32 @@ fn a_candidate_that_crashes_is_followed_by_another() {
         group.pass(SECOND);
         for id in 2..5 {
             assert_eq!(group.delivered(id), [(0, "before"), (1, "after")], "member {id}, {step} ms");
+        }
+    }
+}
+
+/// Each has a message, and all have all of them.
+#[test]
+fn settings_that_cannot_work_are_replaced_by_those_that_do() {
+    let (usual, longest) = (Settings::default(), Time::MAX);
+    let all = [
+        Settings { capacity: 0, ..usual.clone() },
+        Settings { capacity: 1, ..usual.clone() },
+        Settings { capacity: usize::MAX, kept: usize::MAX, ..usual.clone() },
+        Settings { kept: 0, ..usual.clone() },
+        Settings { patience: Time::ZERO, ..usual.clone() },
+        Settings { patience: longest, slow: Some(longest), ..usual.clone() },
+        Settings { gap: longest, resend: longest, ..usual.clone() },
+        Settings { silence: longest, patience: longest, ..usual },
+    ];
+    for settings in all {
+        let mut group = Group::with(4, &settings);
+        for round in 0..10 {
+            (0..4).for_each(|id| group.send(id, if round % 2 == 0 { Level::Safe } else { Level::Agreed }, "one"));
+            group.pass(Duration::from_millis(200));
+        }
+        for id in 0..4 {
+            assert_eq!((group.delivered(id).len(), group.view(id).len()), (40, 4), "member {id}, {settings:?}");
         }
     }
 }
