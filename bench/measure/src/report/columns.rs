@@ -239,9 +239,11 @@ impl Report {
     }
 }
 
-/// Four digits after the point are more than any measurement here knows.
+/// Four digits after the point are more than any measurement here knows. Small numbers have four of their own.
 pub fn short(number: f64) -> Value {
-    json!((number * 1e4).round() / 1e4)
+    let zeros = if number != 0.0 && number.abs() < 0.01 { -number.abs().log10().ceil() } else { 0.0 };
+    let scale = 10_f64.powf(4.0 + zeros);
+    json!((number * scale).round() / scale)
 }
 
 /// With one digit after the point.
@@ -282,6 +284,12 @@ pub fn metric(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_numbers_keep_four_digits() {
+        let all = [1234.567_89, 0.123_456, 0.012_345_6, 0.000_643_291, 0.0, -0.000_643_291].map(short);
+        assert_eq!(all, [1234.5679, 0.1235, 0.0123, 0.000_643_3, 0.0, -0.000_643_3].map(|number| json!(number)));
+    }
 
     #[test]
     fn table_and_json_have_the_same_values() {
