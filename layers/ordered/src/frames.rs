@@ -61,7 +61,7 @@ pub(crate) struct Malformed;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum Outcome {
     /// It left as a frame.
     Sent,
     /// The transport has no room for a frame at this moment.
@@ -112,10 +112,10 @@ impl Frames {
     }
 
     /// Send a message as a frame, or as one to each of its receivers.
-    pub(crate) fn send(&self, core: &Core, message: &Message) -> Sending {
+    pub(crate) fn send(&self, core: &Core, message: &Message) -> Outcome {
         let (view, dissemination) = (core.view(), core.settings().dissemination);
         let is_ours = view.has_links() && view.group == self.group();
-        let Some(slot) = view.slot(core.me()).filter(|_| is_ours) else { return Sending::NoFrame };
+        let Some(slot) = view.slot(core.me()).filter(|_| is_ours) else { return Outcome::NoFrame };
         match message {
             Message::Submit { epoch, seq, level, content } => {
                 let (flags, payload) = form(*level, content);
@@ -123,7 +123,7 @@ impl Frames {
                 let payload = if dissemination == Dissemination::Fetch { Bytes::new() } else { payload };
                 let sequencer = view.members.iter().find(|member| member.id == view.sequencer);
                 sequencer
-                    .map_or(Sending::NoFrame, |to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
+                    .map_or(Outcome::NoFrame, |to| self.send_to(Some(Address::from_u64(to.link)), &header, &payload))
             }
             Message::Stamped(stamped) => self.send_stamped(core, stamped, IS_HELD),
             Message::Ack(ack) => {
@@ -131,11 +131,11 @@ impl Frames {
                 let payload = postcard::to_allocvec(message).expect("all of it can be written");
                 self.send_all(core, &GroupHeader { what: GroupFrame::Datagram, ..header }, &payload)
             }
-            _ => Sending::NoFrame,
+            _ => Outcome::NoFrame,
         }
     }
 
-    fn send_stamped(&self, core: &Core, stamped: &Stamped, held: u8) -> Sending {
+    fn send_stamped(&self, core: &Core, stamped: &Stamped, held: u8) -> Outcome {
         let Stamped { epoch, number, sender, seq, limit, level, content } = stamped;
         let (flags, payload) = form(*level, content);
         let header = GroupHeader::to_stamp(self.group(), epoch.0, *sender, *seq);
@@ -144,41 +144,41 @@ impl Frames {
     }
 
     /// Send a frame to the other members, and to those that become members.
-    fn send_all(&self, core: &Core, header: &GroupHeader, payload: &[u8]) -> Sending {
+    fn send_all(&self, core: &Core, header: &GroupHeader, payload: &[u8]) -> Outcome {
         if core.settings().dissemination != Dissemination::Copies {
             return self.send_to(None, header, payload);
         }
         let links = core.audience().into_iter().filter_map(|id| core.member(id)).map(|member| member.link);
         let links = links.filter(|link| *link != 0);
         // A full queue for one is no reason to leave out the others, or to send these another copy.
-        let sent: Vec<Sending> =
+        let sent: Vec<Outcome> =
             links.map(|link| self.send_to(Some(Address::from_u64(link)), header, payload)).collect();
-        let first = sent.first().copied().unwrap_or(Sending::Sent);
-        if sent.contains(&Sending::Sent) { Sending::Sent } else { first }
+        let first = sent.first().copied().unwrap_or(Outcome::Sent);
+        if sent.contains(&Outcome::Sent) { Outcome::Sent } else { first }
     }
 
-    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> Sending {
+    fn send_to(&self, to: Option<Address>, header: &GroupHeader, payload: &[u8]) -> Outcome {
         let sent = match to {
             Some(to) => self.multicast.send_to(to, header, payload),
             None => self.multicast.send(header, payload),
         };
         match sent {
-            Ok(()) => Sending::Sent,
-            Err(MulticastSendError::Full) => Sending::Full,
-            Err(MulticastSendError::TooLarge { .. }) => Sending::NoFrame,
+            Ok(()) => Outcome::Sent,
+            Err(MulticastSendError::Full) => Outcome::Full,
+            Err(MulticastSendError::TooLarge { .. }) => Outcome::NoFrame,
         }
     }
 
     /// Send the content of an own message to all, as pieces, if the view has frames for it. A group of two has a connection.
-    pub(crate) fn push_content(&mut self, core: &Core, id: u64, payload: &Bytes) -> Sending {
+    pub(crate) fn push_content(&mut self, core: &Core, id: u64, payload: &Bytes) -> Outcome {
         let view = core.view();
         let is_multicast = core.settings().dissemination != Dissemination::Copies;
         let is_possible = is_multicast && view.has_links() && view.group == self.group() && view.members.len() > 2;
         if !is_possible {
-            return Sending::NoFrame;
+            return Outcome::NoFrame;
         }
         self.contents.sending.push(id, payload.clone());
-        Sending::Sent
+        Outcome::Sent
     }
 
     /// Send the pieces that may be sent. Returns how many left, and when the next one is due.

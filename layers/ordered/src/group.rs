@@ -9,7 +9,7 @@ use am_api::{Endpoint, EndpointError, Node, Request};
 use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
-use crate::frames::{Frames, Sending};
+use crate::frames::{Frames, Outcome};
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
 use crate::replica::{Delivered, Event, MessageId, Replica};
@@ -414,9 +414,9 @@ impl<R: Replica> Group<R> {
     fn carry_out_one(&mut self, output: Output) -> Option<Output> {
         match output {
             Output::Send { to, message } => match self.send_frame(&message) {
-                Sending::Sent => {}
-                Sending::Full => return Some(Output::Send { to, message }),
-                Sending::NoFrame => self.post(to, message),
+                Outcome::Sent => {}
+                Outcome::Full => return Some(Output::Send { to, message }),
+                Outcome::NoFrame => self.post(to, message),
             },
             Output::Multicast(message) => {
                 let sending = match (&message, &mut self.inside.frames) {
@@ -425,10 +425,10 @@ impl<R: Replica> Group<R> {
                     }
                     _ => self.send_frame(&message),
                 };
-                if sending == Sending::Full {
+                if sending == Outcome::Full {
                     return Some(Output::Multicast(message));
                 }
-                let is_sent = sending == Sending::Sent;
+                let is_sent = sending == Outcome::Sent;
                 for to in self.inside.core.audience() {
                     let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
                     if !is_sent || !has_link {
@@ -485,9 +485,9 @@ impl<R: Replica> Group<R> {
     }
 
     /// Send a message as a frame, if it is one for that.
-    fn send_frame(&self, message: &Message) -> Sending {
+    fn send_frame(&self, message: &Message) -> Outcome {
         let Inside { core, frames, .. } = &self.inside;
-        frames.as_ref().map_or(Sending::NoFrame, |frames| frames.send(core, message))
+        frames.as_ref().map_or(Outcome::NoFrame, |frames| frames.send(core, message))
     }
 
     /// Queue a message for a process, if it is known where it runs.

@@ -67,7 +67,7 @@ impl Links {
         let (mut sent, time) = (0, endpoint.time());
         let all = self.links.values_mut().flatten().flatten();
         for waiting in all.filter(|waiting| !waiting.queue.is_empty()) {
-            sent += waiting.flush(endpoint, (time, self.began + time), &mut self.dropped);
+            sent += waiting.flush(endpoint, time, self.began + time, &mut self.dropped);
         }
         sent
     }
@@ -91,7 +91,8 @@ impl Links {
 }
 
 impl Waiting {
-    fn flush<S>(&mut self, endpoint: &Endpoint<S>, (time, now): (Duration, Instant), dropped: &mut u64) -> usize {
+    /// `time` is the endpoint's, and `now` stands for it where pauses are measured.
+    fn flush<S>(&mut self, endpoint: &Endpoint<S>, time: Duration, now: Instant, dropped: &mut u64) -> usize {
         let to = match self.link.connect(endpoint, now) {
             Ok(Some(to)) => to,
             // In a pause, or the node has no flow for another connection.

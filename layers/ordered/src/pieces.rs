@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// The address of a member's node, as a number.
 pub(crate) type Link = u64;
 
-/// A piece with this place in the stream is answered, and each of so many.
+/// A receiver reports after each 16th piece of a sender's stream.
 const EACH: u64 = 16;
 /// The window, in pieces: at first, at least and at most. A receiver queues 512 frames of all senders.
 const FIRST_WINDOW: u64 = 64;
@@ -89,7 +89,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Pieces have this many bytes, and contents at most so many.
+    /// Pieces have `size` bytes, and contents at most `most` bytes.
     pub(crate) fn new(size: usize, most: u64) -> Contents {
         Contents { sending: Sending::new(size), receiving: BTreeMap::new(), most }
     }
@@ -159,9 +159,9 @@ impl Sending {
 
     /// Send this content, too.
     pub(crate) fn push(&mut self, id: u64, payload: Bytes) {
-        let first = self.end;
-        self.end += payload.len().div_ceil(self.size) as u64;
-        self.contents.push_back(Content { id, first, payload });
+        let content = Content { id, first: self.end, payload };
+        self.end = self.end_of(&content);
+        self.contents.push_back(content);
     }
 
     /// The next piece, and the member that it is for; `None`: all. It is the next one again until it was [sent](Sending::sent).

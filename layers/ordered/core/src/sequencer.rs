@@ -39,7 +39,7 @@ impl StampTable {
         StampTable { stamps: Arc::new(Box::new(Stamps::new())), key: HashKey::default(), clock: 0, copy: None }
     }
 
-    /// Whether the network stamps by it, and sends what it stamps to so many receivers.
+    /// Whether the network can serve this destination. For copies it is asked to send this number of them.
     fn serves(&self, to: Destination, copies: usize) -> bool {
         to != Destination::Copies || self.copy.as_ref().is_some_and(|copy| copy(copies))
     }
