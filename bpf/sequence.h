@@ -48,10 +48,8 @@ struct stamps {
 	__u32 capacity;
 	__u32 to; /* am_wire::stamp::Destination */
 	__u64 recycled;
-	__u64 end;
 	__u64 busy;
 	__u64 next;
-	__s64 room;
 	__s64 pool;
 	struct sender senders[SENDERS];
 	__u64 copies[SENDERS];
@@ -205,13 +203,9 @@ static inline __u32 give(struct stamps *stamps, struct sender *sender, __u32 seq
 	/* Its number is taken, but perhaps on another processor, and not yet written down. */
 	if (!is_of(LOAD(*remembered(sender, before)), before))
 		return REFUSED(REFUSAL_GAP);
-	if (!take(&stamps->room, 1))
-		return REFUSED(REFUSAL_WINDOW);
 	/* From here on the message is this processor's. */
-	if (__sync_val_compare_and_swap(&sender->next, seq, seq + 1) != seq) {
-		ADD(stamps->room, 1);
+	if (__sync_val_compare_and_swap(&sender->next, seq, seq + 1) != seq)
 		return REFUSED(REFUSAL_GAP);
-	}
 	stamp->number = ADD(stamps->next, NUMBER_STEP);
 	*(volatile __u64 *)remembered(sender, seq) = 1ull << 62 | remembered_mark(seq) | (stamp->number & NUMBER_MASK);
 	return STAMPED;

@@ -116,7 +116,6 @@
 #define REFUSAL_GAP 6
 #define REFUSAL_FORGOTTEN 7
 #define REFUSAL_CREDIT 8
-#define REFUSAL_WINDOW 9
 
 /* wire::AddressSet::MAX */
 #define ADDED_ADDRESSES 256

@@ -21,7 +21,7 @@ const STAMP_REFUSED: usize = 50;
 const COUNTERS: usize = 64;
 
 /// All counters of steering, and their names.
-const NAMES: [(usize, &str); 30] = [
+const NAMES: [(usize, &str); 29] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + PassReason::Foreign as usize, "xdp_pass_foreign"),
     (PASS + PassReason::OtherHost as usize, "xdp_pass_other_host"),
@@ -51,7 +51,6 @@ const NAMES: [(usize, &str); 30] = [
     (STAMP_REFUSED + Refusal::Gap as usize, "xdp_unstamped_gap"),
     (STAMP_REFUSED + Refusal::Forgotten as usize, "xdp_unstamped_forgotten"),
     (STAMP_REFUSED + Refusal::Credit as usize, "xdp_unstamped_credit"),
-    (STAMP_REFUSED + Refusal::Window as usize, "xdp_unstamped_window"),
 ];
 
 /// What happened to the frames that arrived since the program was loaded.

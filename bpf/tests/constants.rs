@@ -228,7 +228,6 @@ fn groups() -> Vec<(&'static str, u64)> {
         ("REFUSAL_GAP", Refusal::Gap as u64),
         ("REFUSAL_FORGOTTEN", Refusal::Forgotten as u64),
         ("REFUSAL_CREDIT", Refusal::Credit as u64),
-        ("REFUSAL_WINDOW", Refusal::Window as u64),
     ]
 }
 

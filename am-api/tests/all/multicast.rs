@@ -73,7 +73,6 @@ fn a_host_stamps_where_the_transport_does_not() {
         epoch: 1,
         lease_until: now + 60_000_000_000,
         next: 0,
-        end: 1000,
         recycled: 0,
         capacity: 100,
         share: 50,

@@ -33,7 +33,6 @@ fn sequencer(addresses: &[Address], ready: &Barrier, done: &Barrier) {
                 epoch: 1,
                 lease_until: Multicast::lease_clock() + 60_000_000_000,
                 next: 0,
-                end: 1_000,
                 recycled: 0,
                 capacity: MESSAGES * SENDERS as u32,
                 share: 0,

@@ -63,7 +63,6 @@ impl Twins {
                 random.random_ratio(3, 4).then_some(SenderState { address: address(place), next: first, limit })
             })
             .collect();
-        let (end, recycled) = (next + random.random_range(0..60), next);
         let to = *[Destination::Group, Destination::Copies, Destination::Sender].choose(random).unwrap();
         let count = if random.random_ratio(1, 20) { stamp::SENDERS } else { random.random_range(0..5) };
         let copies: Vec<_> = (0..count).map(|_| address(random.random())).collect();
@@ -73,8 +72,7 @@ impl Twins {
             epoch: *epoch,
             lease_until: *now + 1_000,
             next,
-            end,
-            recycled,
+            recycled: next,
             capacity: random.random_range(100..400),
             share,
             senders: &senders,
@@ -99,7 +97,6 @@ impl Twins {
         match self.random.random_range(0..400) {
             0 => self.open(),
             1 => self.each(Stamps::close),
-            2..=12 => self.each(|side| side.extend(next + ahead)),
             51..=100 => self.each(|side| side.recycle((next + 1).saturating_sub(ahead))),
             101..=104 => self.now += 1_000,
             105..=130 => self.each(|side| side.renew(self.now + ahead)),
@@ -196,9 +193,9 @@ impl Twins {
 }
 
 /// How many frames had each answer: a number, the same number again, each refusal.
-fn compare(seed: u64, frames: u64, probe: Probe) -> Result<[u64; 12], String> {
+fn compare(seed: u64, frames: u64, probe: Probe) -> Result<[u64; 11], String> {
     stay_on_a_processor();
-    let (mut twins, mut seen) = (Twins::new(seed, probe), [0; 12]);
+    let (mut twins, mut seen) = (Twins::new(seed, probe), [0; 11]);
     for _ in 0..frames {
         seen[twins.step()?.map_or_else(|why| 2 + why as usize, usize::from)] += 1;
     }

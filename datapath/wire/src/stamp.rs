@@ -2,7 +2,7 @@
 //! (`bpf/sequence.h`), without waking its host.
 //!
 //! ```text
-//!   frame to stamp ──▶ group? epoch? lease? sender? tag? ──▶ next of its sender? ──▶ credit? window? ──▶ number
+//!   frame to stamp ──▶ group? epoch? lease? sender? tag? ──▶ next of its sender? ──▶ credit? ──▶ number
 //!                                                            an earlier one: the number that it has
 //! ```
 //!
@@ -52,13 +52,11 @@ pub enum Refusal {
     Forgotten,
     /// The sender has no credit, and the pool has none.
     Credit,
-    /// All numbers that may be given are given.
-    Window,
 }
 
 impl Refusal {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Refusal; 10] = [
+    pub const ALL: [Refusal; 9] = [
         Refusal::NoGroup,
         Refusal::Epoch,
         Refusal::Lease,
@@ -68,7 +66,6 @@ impl Refusal {
         Refusal::Gap,
         Refusal::Forgotten,
         Refusal::Credit,
-        Refusal::Window,
     ];
 }
 
@@ -107,11 +104,9 @@ pub struct Opening<'a> {
     pub lease_until: u64,
     /// The first number.
     pub next: u64,
-    /// Numbers before this one may be given.
-    pub end: u64,
     /// Numbers before this one hold no credit.
     pub recycled: u64,
-    /// All credits: the room of each member.
+    /// All credits: the messages that each member has room for.
     pub capacity: u32,
     /// A sender gets this many credits at once.
     pub share: u32,
@@ -174,13 +169,10 @@ pub struct Stamps {
     /// A [`Destination`].
     to: AtomicU32,
     recycled: AtomicU64,
-    end: AtomicU64,
     /// Stamps that are being made. A table opens again only after the last one of the previous epoch.
     busy: AtomicU64,
     next: AtomicU64,
-    /// Numbers that may still be given. Below 0 for a moment: a processor that takes too much gives it back.
-    room: AtomicI64,
-    /// The same of credits.
+    /// Credits that no sender has. Below 0 for a moment: a processor that takes too much gives it back.
     pool: AtomicI64,
     senders: [Sender; SENDERS],
     /// As numbers, 0 behind the last.
@@ -290,10 +282,8 @@ impl Stamps {
             capacity: AtomicU32::new(0),
             to: AtomicU32::new(0),
             recycled: AtomicU64::new(0),
-            end: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             next: AtomicU64::new(0),
-            room: AtomicI64::new(0),
             pool: AtomicI64::new(0),
             senders: [const { Sender::new() }; SENDERS],
             copies: [const { AtomicU64::new(0) }; SENDERS],
@@ -324,9 +314,7 @@ impl Stamps {
         self.share.store(opening.share, Relaxed);
         self.capacity.store(opening.capacity, Relaxed);
         self.recycled.store(opening.recycled, Relaxed);
-        self.end.store(opening.end, Relaxed);
         self.next.store(opening.next, Relaxed);
-        self.room.store(opening.end.saturating_sub(opening.next) as i64, Relaxed);
         self.pool.store(pool, Relaxed);
         self.to.store(opening.to as u32, Relaxed);
         let receivers = opening.copies.iter().map(|address| address.to_u64());
@@ -364,12 +352,6 @@ impl Stamps {
     /// The lease ends at this time, in nanoseconds of the system's monotonic clock.
     pub fn renew(&self, until: u64) {
         self.lease_until.store(until, Release);
-    }
-
-    /// Numbers before this one may be given. A smaller one than before changes nothing.
-    pub fn extend(&self, end: u64) {
-        let before = self.end.fetch_max(end, Relaxed);
-        self.room.fetch_add(end.saturating_sub(before) as i64, AcqRel);
     }
 
     /// All members have what has a number before this one: its credits go back to the pool. One thread recycles. A smaller number than before
@@ -519,12 +501,8 @@ fn give(stamps: &Stamps, sender: &Sender, seq: u32) -> Result<u64, Refusal> {
     if !sender.remembered(before).1.is_of(before) {
         return Err(Refusal::Gap);
     }
-    if take(&stamps.room, 1) == 0 {
-        return Err(Refusal::Window);
-    }
     // From here on the message is this processor's.
     if sender.next.compare_exchange(seq, seq.wrapping_add(1), SeqCst, SeqCst).is_err() {
-        stamps.room.fetch_add(1, AcqRel);
         return Err(Refusal::Gap);
     }
     let number = stamps.next.fetch_add(1, SeqCst);

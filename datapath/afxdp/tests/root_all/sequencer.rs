@@ -77,7 +77,6 @@ impl Segment {
             epoch: EPOCH,
             lease_until: now() + PATIENCE.as_nanos() as u64,
             next: 0,
-            end: u64::MAX / 2,
             recycled: 0,
             capacity: CREDITS,
             share: SHARE,

@@ -28,7 +28,6 @@ fn opening<'a>(senders: &'a [Option<SenderState>]) -> Opening<'a> {
         epoch: EPOCH,
         lease_until: 1_000,
         next: 100,
-        end: u64::MAX / 2,
         recycled: 100,
         capacity: 1_000,
         share: 10,
@@ -149,19 +148,6 @@ fn a_sender_without_credit_waits() {
 }
 
 #[test]
-fn no_number_is_beyond_the_window() {
-    let stamps = open(&Opening { end: 102, ..opening(&[sender(0, 0, 20)]) });
-    numbered(ask(&stamps, 0, 0), 100);
-    numbered(ask(&stamps, 0, 1), 101);
-    assert_eq!(ask(&stamps, 0, 2), Err(Refusal::Window));
-    stamps.extend(102);
-    assert_eq!(ask(&stamps, 0, 2), Err(Refusal::Window));
-    stamps.extend(103);
-    numbered(ask(&stamps, 0, 2), 102);
-    assert_eq!(ask(&stamps, 0, 3), Err(Refusal::Window));
-}
-
-#[test]
 fn a_new_epoch_knows_nothing_of_the_old_one() {
     let stamps = open(&opening(&[sender(0, 0, 10)]));
     (0..5).for_each(|seq| numbered(ask(&stamps, 0, seq), 100 + u64::from(seq)));
@@ -203,7 +189,7 @@ fn threads_stamp_at_once() {
     const ROUNDS: u32 = 300_000;
     const SENDING: u16 = 2;
     let senders: Vec<_> = (0..SENDING).map(|place| sender(place, 0, 0)).collect();
-    let stamps = open(&Opening { capacity: 64, end: 100, ..opening(&senders) });
+    let stamps = open(&Opening { capacity: 64, ..opening(&senders) });
     let given: Mutex<HashMap<u64, (u16, u32)>> = Mutex::default();
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -223,7 +209,6 @@ fn threads_stamp_at_once() {
                         own.push((stamp.number, (place, seq)));
                     }
                     if thread == 0 && round % 4 == 0 {
-                        stamps.extend(stamps.next() + 7);
                         stamps.recycle(stamps.next().saturating_sub(5));
                     }
                 }
@@ -243,12 +228,4 @@ fn threads_stamp_at_once() {
         next[usize::from(place)] += 1;
     }
     assert_eq!(given.len() as u64, stamps.next() - 100);
-
-    // Nor is the window another than was opened.
-    let end = stamps.next() + 50;
-    stamps.extend(end);
-    while ask(&stamps, 0, stamps.sender(0).unwrap().next).is_ok() {
-        stamps.recycle(end);
-    }
-    assert_eq!(stamps.next(), end);
 }

@@ -110,7 +110,6 @@ impl Sequencer {
             epoch: view.epoch.0,
             lease_until: 0,
             next,
-            end: u64::MAX >> 1,
             recycled,
             capacity: capacity as u32,
             share: share as u32,
