@@ -122,8 +122,10 @@ impl OrderedArgs {
         let place = Place::new(&topology, most, self.here.cores.both()?)?;
         let amount = self.common.amount.amount();
         let stacks = stacks(&place);
-        let groups: Vec<(Stack, usize)> =
-            members.iter().flat_map(|members| stacks.iter().map(|stack| (*stack, *members))).collect();
+        let of_all = members.iter().flat_map(|members| stacks.iter().map(|stack| (*stack, *members)));
+        // Members without a core each sleep in all rows.
+        let differs = |(stack, members): &(Stack, usize)| *stack != Stack::Asleep || *members <= usable_cores();
+        let groups: Vec<(Stack, usize)> = of_all.filter(differs).collect();
         let rows: Vec<Work> =
             groups.iter().flat_map(|(stack, members)| Work::all_of(*stack, *members, &sizes)).collect();
         let fail_overs: Vec<usize> = members.iter().copied().filter(|members| *members > 2).collect();

@@ -82,6 +82,8 @@ impl Figures {
         let null = |stack| Work::null(stack, first);
         let host = self.ratio(Figure::Own, null(Stack::AgreedHost), null(Stack::Agreed));
         all.insert("host_over_program".to_owned(), host.map_or(Value::Null, |ratio| short(ratio.median)));
+        let asleep = self.ratio(Figure::Own, null(Stack::Asleep), null(Stack::Agreed));
+        all.insert("asleep_over_spinning".to_owned(), asleep.map_or(Value::Null, |ratio| short(ratio.median)));
         all.insert("members".to_owned(), json!(first));
         all.insert("usable_cores".to_owned(), json!(self.usable));
         all.insert("rounds".to_owned(), json!(self.rounds));
@@ -104,6 +106,7 @@ const LEGEND: &str = concat!(
     "  am          a bare request and its reply, between two of the members' hosts; safe, agreed: our levels\n",
     "  copies      as agreed, with a copy of each message to each member; fetch: the sender fetches the number, and sends the multicast;\n",
     "  , host      the same by the sequencer's process, where the others have its XDP program\n",
+    "  , asleep    the same by members that sleep until something arrives, where the others spin\n",
     "  corosync    its closed process groups, a daemon beside each member, over kernel UDP\n",
     "  openraft    its replicated log, in memory, over TCP, until the member applies the message: so as safe is\n",
     "  senders     members that send; one and two are not the sequencer, if there are others\n",
@@ -193,7 +196,7 @@ mod tests {
 
     /// Groups of two and four on two cores, in two rounds. `micros` has the time of each stack's null message in the smaller group in the
     /// first round; in the second round, and in the larger group, all take twice as long.
-    fn figures(micros: [u64; 9], ms: f64) -> Figures {
+    fn figures(micros: [u64; 10], ms: f64) -> Figures {
         let members = vec![2, 4];
         let rows: Vec<Work> = members
             .iter()
@@ -232,13 +235,14 @@ mod tests {
             of_two.map(|gate| gate["reached"].as_bool().unwrap()).collect::<Vec<_>>()
         };
         // A stream of long messages takes as long as a null message here.
-        let good = figures([10, 11, 20, 100, 300, 22, 33, 44, 55], 120.0);
+        let good = figures([10, 11, 20, 100, 300, 22, 33, 44, 55, 66], 120.0);
         assert_eq!(of(&good), [true; 6]);
         let summary = good.summary();
         assert_eq!((&summary["members"], &summary["failover_ms"]), (&json!(2), &json!(120.0)));
         assert!((summary["agreed_over_am"].as_f64().unwrap() - 1.1).abs() < 0.01);
         assert!((summary["host_over_program"].as_f64().unwrap() - 2.0).abs() < 0.01);
-        let bad = figures([10, 20, 30, 90, 300, 20, 33, 44, 55], 300.0);
+        assert!((summary["asleep_over_spinning"].as_f64().unwrap() - 6.0).abs() < 0.01);
+        let bad = figures([10, 20, 30, 90, 300, 20, 33, 44, 55, 66], 300.0);
         assert_eq!(of(&bad), [false; 6]);
         let said = bad.report().text;
         for part in [
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_papers_group_is_compared_with_the_largest_that_is_no_larger() {
-        let paper = figures([10, 11, 20, 100, 300, 22, 33, 44, 55], 120.0).summary()["paper"].clone();
+        let paper = figures([10, 11, 20, 100, 300, 22, 33, 44, 55, 66], 120.0).summary()["paper"].clone();
         let latency = &paper[1];
         // Two senders in turn, the last member's delivery, in microseconds: two rounds, of 44 and of 88.
         assert_eq!((&latency["paper"], &latency["initial"]), (&json!(273.0), &json!(867.0)));

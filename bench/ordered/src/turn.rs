@@ -112,7 +112,7 @@ impl Setup<'_> {
             on: place.on(index).to_owned(),
             how: self.how_of(stack),
             core,
-            spins: members <= usable_cores(),
+            spins: members <= usable_cores() && stack != Stack::Asleep,
             addresses: place.addresses[..processes].to_vec(),
         };
         let mut command = member()?;

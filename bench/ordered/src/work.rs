@@ -23,10 +23,12 @@ pub(crate) enum Stack {
     CopiesHost,
     /// The sender fetches its number of the XDP program.
     Fetch,
+    /// Our group at `Level::Agreed`, whose members sleep until something arrives though they have cores to spin on.
+    Asleep,
 }
 
 impl Stack {
-    pub(crate) const ALL: [Stack; 9] = [
+    pub(crate) const ALL: [Stack; 10] = [
         Stack::Am,
         Stack::Agreed,
         Stack::Safe,
@@ -36,11 +38,12 @@ impl Stack {
         Stack::Copies,
         Stack::CopiesHost,
         Stack::Fetch,
+        Stack::Asleep,
     ];
 
-    /// Whether it is another way of our messages through the sequencer's host: only over `xdp:`.
+    /// Whether it is our group with one thing changed: only over `xdp:`.
     pub(crate) fn is_variant(self) -> bool {
-        matches!(self, Stack::AgreedHost | Stack::Copies | Stack::CopiesHost | Stack::Fetch)
+        matches!(self, Stack::AgreedHost | Stack::Copies | Stack::CopiesHost | Stack::Fetch | Stack::Asleep)
     }
 
     /// Whether the sequencer's host sends each member a copy.
@@ -60,6 +63,7 @@ impl Stack {
             Stack::Copies => "copies",
             Stack::CopiesHost => "copies, host",
             Stack::Fetch => "fetch",
+            Stack::Asleep => "agreed, asleep",
         }
     }
 }
@@ -136,10 +140,13 @@ impl Work {
     }
 
     /// All that a stack is measured with in a group of this size, short messages first: a null message in turn, by one and by two
-    /// senders; and streams of messages of these sizes, by one, two and all. Variants of our group are measured with a null message alone.
+    /// senders; and streams of messages of these sizes, by one, two and all. Variants of our group are measured with a null message alone,
+    /// and one that sends contents to each member with the paper's long message.
     pub(crate) fn all_of(stack: Stack, members: usize, sizes: &[usize]) -> Vec<Work> {
         if stack.is_variant() {
-            return vec![Work::null(stack, members)];
+            let is_long = stack == Stack::CopiesHost && sizes.contains(&LONG);
+            let long = is_long.then(|| Work::stream(stack, members, LONG));
+            return [Work::null(stack, members)].into_iter().chain(long).collect();
         }
         let of = |senders, size, load| Work { stack, members, senders, size, load };
         let all = [Senders::One, Senders::Two, Senders::All];
@@ -166,7 +173,9 @@ mod tests {
     fn each_group_has_null_messages_in_turn_and_streams_by_each_number_of_senders() {
         let count = |stack, members| Work::all_of(stack, members, &[1024, LONG]).len();
         assert_eq!([count(Stack::Am, 4), count(Stack::Agreed, 2), count(Stack::Safe, 4)], [1 + 3, 2 + 6, 2 + 9]);
-        assert_eq!(Work::all_of(Stack::Fetch, 4, &[1024]), [Work::null(Stack::Fetch, 4)]);
+        assert_eq!(Work::all_of(Stack::Fetch, 4, &[1024, LONG]), [Work::null(Stack::Fetch, 4)]);
+        let (null, long) = (Work::null(Stack::CopiesHost, 4), Work::stream(Stack::CopiesHost, 4, LONG));
+        assert_eq!(Work::all_of(Stack::CopiesHost, 4, &[1024, LONG]), [null, long]);
         for members in [2, 4] {
             assert!(Work::all_of(Stack::Agreed, members, &[]).contains(&Work::null(Stack::Agreed, members)));
         }
