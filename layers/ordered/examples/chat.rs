@@ -2,6 +2,8 @@
 
 use am_api::Node;
 use am_ordered::{Delivered, Event, Group, Level, Replica, Settings};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::{env::args, error::Error, io::stdin, sync::mpsc, thread, time::Duration};
 
 #[derive(Default)]
@@ -38,7 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (typed, lines) = mpsc::channel();
     thread::spawn(move || stdin().lines().map_while(Result::ok).try_for_each(|line| typed.send(line)));
-    while group.ended().is_none() {
+    // A member that leaves counts for no majority any more; one that crashed does.
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    while group.ended().is_none() && signals.pending().next().is_none() {
         match lines.try_recv() {
             Ok(line) => _ = group.send(Level::Safe, line)?,
             Err(mpsc::TryRecvError::Disconnected) if group.waiting() == 0 => break,
