@@ -22,10 +22,11 @@ pub enum Dissemination {
 /// replaced by the nearest that can.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Credits: the most messages in flight, and at least two for each member. A message is in flight until every member that answers has handled
-    /// it.
+    /// Credits: the most messages in flight, and at least two for each member. A message is in flight until every member that answers has
+    /// handled it.
     pub capacity: usize,
-    /// Messages that are kept for a member that does not answer, not fewer than the capacity, and of 1 GiB in all at most. One that needs more is put out as too slow.
+    /// Messages that are kept for a member that does not answer, not fewer than the capacity, and of 1 GiB in all at most. One that needs
+    /// more is put out as too slow.
     pub kept: usize,
     /// The time between two beats of the sequencer.
     pub beat: Time,
