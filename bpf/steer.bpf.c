@@ -183,7 +183,7 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
  */
 static inline int probe(struct xdp_md *ctx, int pieces)
 {
-	__u32 place;
+	__u32 place, outcome = REFUSED(REFUSAL_NO_GROUP);
 	struct stamps *opened;
 	const struct table *table = the_table();
 	__u32 decision;
@@ -198,13 +198,12 @@ static inline int probe(struct xdp_md *ctx, int pieces)
 	if (!IS_SEQUENCE(decision))
 		return decision & 0xffff;
 	place = PLACE(decision);
-	decision = 0x600 | place;
 	if (pieces) {
 		opened = bpf_map_lookup_elem(&stamps, &place);
 		if (opened)
-			decision |= sequence(ctx, &config, opened, gate_clock(1)) << 12;
+			outcome = sequence(ctx, &config, opened, gate_clock(1));
 	}
-	return decision & 0xffff;
+	return 0x600 | place | outcome << 12;
 }
 
 SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)

@@ -1,18 +1,22 @@
 # shellcheck shell=bash
-# The programs that guests run, and the tests of crates bpf and afxdp among them. Sourced.
+# The programs that guests run, and the tests of crates bpf, afxdp and ordered among them. Sourced.
 
 # Tests that a guest can run: a source, and with it a module. Left out: what compiles with clang in the test (`differential`,
 # and tests of `process`), what reads an object file of the build, and what counts seconds that an emulated machine
-# does not keep (afxdp's `conformance`, `raw`, `long`, `traffic`).
+# does not keep (afxdp's `conformance`, `raw`, `long`, `traffic`; ordered's `forged`, `long`, `sixteen`, `snooping`).
 readonly GUEST_TESTS=(
-    bpf/src/lib.rs 'bpf/tests/root_all/main.rs attach' 'bpf/tests/root_all/main.rs bounce' 'bpf/tests/root_all/main.rs process'
-    'bpf/tests/root_all/main.rs variants' datapath/afxdp/src/lib.rs 'datapath/afxdp/tests/root_all/main.rs errors'
-    'datapath/afxdp/tests/root_all/main.rs frames'
+    bpf/src/lib.rs 'bpf/tests/root_all/main.rs attach' 'bpf/tests/root_all/main.rs bounce' 'bpf/tests/root_all/main.rs copies'
+    'bpf/tests/root_all/main.rs process' 'bpf/tests/root_all/main.rs sequence' 'bpf/tests/root_all/main.rs variants'
+    datapath/afxdp/src/lib.rs 'datapath/afxdp/tests/root_all/main.rs errors' 'datapath/afxdp/tests/root_all/main.rs frames'
+    'layers/ordered/tests/root_all/main.rs dissemination' 'layers/ordered/tests/root_all/main.rs stamping'
 )
 readonly SKIPPED=(
     --skip a_program_left_by_another_tool_can_be_removed_as_we_say --skip a_program_that_the_verifier_rejects_comes_with_its_log
     --skip an_object_that_is_none_of_ours --skip the_programs_for_older_kernels_load
+    --skip planted_differences_are_found --skip keep_one_order_when_frames_are_lost
 )
+# Frames of a comparison: 250,000 take minutes there.
+readonly GUEST_FRAMES=5000
 # With --ci: what the verifier of each kernel takes, and what its rights are.
 is_for_ci() {
     case $1 in
@@ -33,7 +37,7 @@ build_all() {
     else
         cargo build -p am-bench -p am-check -p active-messages --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
         if [ -n "$with_tests" ]; then
-            cargo test -p am-bpf -p am-afxdp --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
+            cargo test -p am-bpf -p am-afxdp -p am-ordered --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
         fi
     fi
     mv "$BUILT.new" "$BUILT"
@@ -45,7 +49,7 @@ built_from() {
 }
 
 # Under which name a guest has the program of a test.
-program_of() { printf '%s' "${1#datapath/}" | sed -E 's| .*||; s|/tests/([^/]*)/main\.rs|-\1|; s|/src/lib\.rs||'; }
+program_of() { printf '%s' "$1" | sed -E 's/^(datapath|layers)\///; s| .*||; s|/tests/([^/]*)/main\.rs|-\1|; s|/src/lib\.rs||'; }
 
 # Lines of a name in the guests and the file that was built.
 built_programs() {
@@ -62,7 +66,7 @@ check_programs() {
     while read -r name file; do
         if [ -f "$file" ]; then continue; fi
         command='cargo build -p am-bench -p am-check -p active-messages --bins --examples'
-        case $name in bpf* | afxdp*) command='cargo test -p am-bpf -p am-afxdp --no-run' ;; esac
+        case $name in bpf* | afxdp* | ordered*) command='cargo test -p am-bpf -p am-afxdp -p am-ordered --no-run' ;; esac
         die "scripts/lab: the program $name is not built; scripts/lab without --no-build builds it ($command)"
     done < <(built_programs)
 }
@@ -96,7 +100,7 @@ tests_in() {
     for test in "${@:2}"; do
         program=$(program_of "$test") module= status=0 begin=$SECONDS
         case $test in *' '*) module=${test#* } ;; esac
-        run "$guest" "cd /tmp; $program ${module:+$module::} ${SKIPPED[*]}" 200 || status=$?
+        run "$guest" "cd /tmp; STEER_FRAMES=$GUEST_FRAMES $program ${module:+$module::} ${SKIPPED[*]}" 200 || status=$?
         record_test "${program%%-*}${module:+-$module}" "$said" "$status" $((SECONDS - begin))
     done
 }

@@ -23,11 +23,16 @@ fn says(answer: &Option<String>, words: &str) {
     assert!(answer.as_ref().is_some_and(|answer| answer.contains(words)), "{answer:?}");
 }
 
+/// What a kernel without copies says, whatever the driver. 5.18 stamps; 6.3 says which driver sends redirected frames.
+fn reason_of_an_old_kernel() -> Option<&'static str> {
+    let kernel = Kernel::running();
+    let reasons =
+        [(5, 18, "too old: an XDP program that stamps needs 5.18"), (6, 3, "does not say whether the driver")];
+    reasons.into_iter().find(|&(major, minor, _)| kernel.is_older_than(major, minor)).map(|(.., reason)| reason)
+}
+
 #[test]
 fn one_group_has_copies_where_the_driver_sends_them() {
-    if !Kernel::running().has_sequencer() {
-        return;
-    }
     let all = answers(true, |steer, index| {
         let mut set = |group, copies, mode| steer.set_copies(group, copies, index, mode);
         vec![
@@ -39,6 +44,9 @@ fn one_group_has_copies_where_the_driver_sends_them() {
             set(2, 3, AttachMode::Generic),
         ]
     });
+    if let Some(reason) = reason_of_an_old_kernel() {
+        return all[..5].iter().for_each(|answer| says(answer, reason));
+    }
     let [first, other, more, none, then, generic] = &all[..] else { panic!("{all:?}") };
     assert_eq!([first, more, none, then], [&None; 4]);
     says(other, "another group");
@@ -47,8 +55,6 @@ fn one_group_has_copies_where_the_driver_sends_them() {
 
 #[test]
 fn a_driver_that_sends_no_redirected_frames_is_named() {
-    if !Kernel::running().has_sequencer() {
-        return;
-    }
-    says(&answers(false, |steer, index| vec![steer.set_copies(1, 3, index, MODE)])[0], "gro on");
+    let answer = answers(false, |steer, index| vec![steer.set_copies(1, 3, index, MODE)]);
+    says(&answer[0], reason_of_an_old_kernel().unwrap_or("gro on"));
 }

@@ -19,7 +19,7 @@ use am_wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const CONFIG: Config =
     Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
-const FRAMES: u64 = 250_000;
+pub(crate) const FRAMES: u64 = 250_000;
 /// Frames with the same addresses, EtherTypes and flows.
 const ROUND: u64 = 5_000;
 

@@ -1,5 +1,6 @@
 //! The program and [`am_wire::stamp`] give the same messages the same numbers, and make the same frames of them: many at random, with
-//! tables that open, fill, recycle and close. Needs root, and a kernel whose program stamps.
+//! tables that open, fill, recycle and close. Needs root. The program of
+//! an older kernel leaves them to the host.
 //!
 //! `STEER_SEED` repeats a run, `STEER_FRAMES=10000000` lengthens one.
 
@@ -15,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::differential::{frames_of_a_run, seed};
+use crate::differential::{FRAMES, frames_of_a_run, seed};
 
 const OWN: Address = Address([0x02, 0xab, 0xcd, 0xef, 0, 1]);
 const CONFIG: Config =
@@ -209,12 +210,27 @@ fn stay_on_a_processor() {
     sched_setaffinity(Pid::from_raw(0), &own).unwrap();
 }
 
+/// Whether this kernel's program stamps. The loader knows.
 fn has_sequencer() -> bool {
-    Kernel::running().has_sequencer()
+    let is_known = crate::variants::knows_frags();
+    assert_eq!(Kernel::running().has_sequencer(), is_known);
+    is_known
 }
 
 fn load() -> Probe {
     Probe::load(&CONFIG).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An older kernel's program has no table for the host to open, and leaves a frame to be stamped to the host, as it came.
+fn leaves_it_to_the_host(mut probe: Probe) {
+    assert_eq!(probe.steer().join_group(GROUP, 4).unwrap(), Some(0));
+    assert!(probe.steer().stamps(GROUP).is_none());
+    let mut frame = vec![0; 1514];
+    let link = LinkAddresses { to: OWN, from: address(1), ethertype: EtherType::DEFAULT };
+    let length = group::emit(&mut frame, &link, &GroupHeader::to_stamp(GROUP, 1, 1, 0), 0).unwrap();
+    frame.truncate(length);
+    assert_eq!(probe.decide(&frame).unwrap(), Decision::Sequence(0));
+    assert_eq!(probe.sequence(&frame, 0).unwrap(), (Err(Refusal::NoGroup), frame));
 }
 
 #[test]
@@ -222,10 +238,15 @@ fn they_stamp_alike() {
     let (seed, frames) = (seed(), frames_of_a_run());
     println!("STEER_SEED={seed}");
     if !has_sequencer() {
-        return assert!(load().steer().stamps(GROUP).is_none());
+        return leaves_it_to_the_host(load());
     }
     let seen = compare(seed, frames, load()).unwrap_or_else(|difference| panic!("STEER_SEED={seed}: {difference}"));
     println!("{seen:?}");
+    assert!(seen[0] > frames / 10, "{seen:?}");
+    if frames < FRAMES {
+        // Sorts come with the settings of an epoch, and the run has few of them.
+        return;
+    }
     let hardly = |&(why, &count): &(usize, &u64)| why != 2 + Refusal::NoGroup as usize && count < frames / 2_000;
     assert_eq!(seen.iter().enumerate().find(hardly), None, "{seen:?}: of one sort there were hardly any");
 }
@@ -247,7 +268,7 @@ fn planted_differences_are_found() {
 #[test]
 fn a_table_of_another_group_is_left_alone() {
     if !has_sequencer() {
-        return;
+        return leaves_it_to_the_host(load());
     }
     let mut twins = Twins::new(1, load());
     twins.probe.steer().leave_group(GROUP);

@@ -30,7 +30,7 @@ fn load(object: &[u8], program: &str, global: Option<(&str, &[u8])>) -> Result<(
 }
 
 /// `xdp.frags` came with 5.18.
-fn knows_frags() -> bool {
+pub(crate) fn knows_frags() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap());
     (numbers.next().unwrap(), numbers.next().unwrap()) >= (5, 18)
