@@ -12,7 +12,7 @@ use am_ordered::{Dissemination, Group, Level, Settings};
 use crate::{LONG, Log, Seen, keep_multicasts_away, on_a_bridge, poll_until_all};
 
 /// Members.
-pub(crate) const MEMBERS: usize = 4;
+pub(crate) const MEMBERS: usize = 3;
 
 /// Messages of each member but the sequencer.
 pub(crate) const MESSAGES: usize = 50;
