@@ -181,6 +181,11 @@ impl Frames {
         Outcome::Sent
     }
 
+    /// The bytes of contents that some member does not have yet.
+    pub(crate) fn backlog(&self, now: Time) -> usize {
+        self.contents.sending.backlog(now)
+    }
+
     /// Send the pieces that may be sent. Returns how many left, and when the next one is due.
     pub(crate) fn pump(&mut self, core: &Core, now: Time) -> (usize, Option<Time>) {
         if !self.contents.sending.has_more() {

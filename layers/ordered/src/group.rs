@@ -36,6 +36,7 @@ pub struct Group<R> {
     pieces_at: Option<Duration>,
     /// A message whose frame waits for room. All that the core says after it waits, too.
     waits: Option<Output>,
+    holds_contents: bool,
     ended: Option<Ended>,
 }
 
@@ -107,6 +108,9 @@ pub struct Counters {
     /// Of these, own ones that were sent to the sequencer's process, because its network has stamped them.
     pub echoed: u64,
 }
+
+/// With more bytes of contents on their way no further ones are sent.
+const MOST_BACKLOG: usize = 8 << 20;
 
 /// Bytes around a message when one member sends it to another, for repair.
 const AROUND: usize = 256;
@@ -198,6 +202,7 @@ impl<R: Replica> Group<R> {
             next_contact: 0,
             pieces_at: None,
             waits: None,
+            holds_contents: false,
             ended: None,
         };
         group.follow_frames();
@@ -265,7 +270,7 @@ impl<R: Replica> Group<R> {
     /// The time was over first. The group puts this member out after its patience.
     pub fn leave(mut self, timeout: Duration) -> Result<R, NotLeft> {
         let end = Instant::now() + timeout;
-        while self.ended.is_none() && self.waiting() > 0 && Instant::now() < end {
+        while self.ended.is_none() && (self.waiting() > 0 || self.backlog() > 0) && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
         self.inside.core.leave(self.endpoint.time());
@@ -388,7 +393,28 @@ impl<R: Replica> Group<R> {
         done
     }
 
+    /// The bytes of contents that some member does not have yet.
+    fn backlog(&self) -> usize {
+        let now = self.endpoint.turn_time();
+        let pieces = self.inside.frames.as_ref().map_or(0, |frames| frames.backlog(now));
+        self.links.backlog(now).max(pieces)
+    }
+
+    /// Carry out what the core says, and hold contents back while others have not left.
     fn carry_out(&mut self) -> usize {
+        let mut done = 0;
+        loop {
+            done += self.carry_out_all();
+            let holds = self.backlog() >= MOST_BACKLOG;
+            self.inside.core.hold_contents(self.endpoint.turn_time(), holds);
+            if holds || std::mem::replace(&mut self.holds_contents, holds) == holds {
+                self.holds_contents = holds;
+                return done;
+            }
+        }
+    }
+
+    fn carry_out_all(&mut self) -> usize {
         let mut done = 0;
         while let Some(output) = self.waits.take().or_else(|| self.inside.core.poll()) {
             done += 1;

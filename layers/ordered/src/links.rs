@@ -15,6 +15,8 @@ const MOST_WAITING: usize = 4096;
 const MOST_BYTES: usize = 64 << 20;
 /// The pause before a connection is made again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A process that takes nothing for this time is not waited for.
+const STALLED: Duration = Duration::from_millis(500);
 /// A link is closed after this time without a message.
 const UNUSED: Duration = Duration::from_secs(60);
 
@@ -82,6 +84,12 @@ impl Links {
             }
         }
         self.links.retain(|_, links| links.iter().any(Option::is_some));
+    }
+
+    /// The bytes that wait for the process that is furthest behind. One that has taken nothing for long does not count.
+    pub(crate) fn backlog(&self, now: Duration) -> usize {
+        let takes = |waiting: &&Waiting| waiting.used_at + STALLED > now;
+        self.links.values().flatten().flatten().filter(takes).map(|waiting| waiting.bytes).max().unwrap_or(0)
     }
 
     /// The connections on which messages were sent.

@@ -222,6 +222,11 @@ impl Sending {
         }
     }
 
+    /// The bytes that the slowest member that answers does not have yet.
+    pub(crate) fn backlog(&self, now: Duration) -> usize {
+        (self.end - self.slowest(now).min(self.end)) as usize * self.size
+    }
+
     /// All members that answer have all before this one.
     fn slowest(&self, now: Duration) -> u64 {
         let answering = self.members.values().filter(|member| member.since + PATIENCE > now);

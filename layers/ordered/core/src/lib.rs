@@ -122,6 +122,7 @@ impl Core {
             apart: Default::default(),
             delivered: 0,
             mine: Outgoing::new(),
+            holds_contents: false,
             returned: Epoch(0),
             next_id: 0,
             marks: Default::default(),
@@ -212,7 +213,7 @@ impl Core {
         self.ballot.view().members.len() <= 1 && self.ballot.is_open() && self.put_out.is_empty()
     }
 
-    fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 

@@ -193,6 +193,7 @@ pub struct Core {
     /// All before this number were delivered.
     pub(crate) delivered: Number,
     pub(crate) mine: Outgoing,
+    pub(crate) holds_contents: bool,
     /// Own messages of this epoch, and of those before it, came back to the program.
     pub(crate) returned: Epoch,
     pub(crate) next_id: u64,

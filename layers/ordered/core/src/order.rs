@@ -10,6 +10,7 @@ use crate::member::{Core, Delivery, Role, STATE_AGAIN};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::outgoing::Submission;
+use crate::settings::Dissemination;
 use crate::view::{Epoch, MemberId, Number, Time};
 
 /// The most messages in an answer to a request for repair, and the most bytes.
@@ -30,13 +31,28 @@ impl Core {
     pub(crate) fn submit(&mut self) {
         while self.ballot.is_open()
             && self.role == Role::Member
-            && let Some(next) = self.mine.next(self.now, self.settings.resend)
+            && let Some(next) = self.mine.next(self.longest(), self.now, self.settings.resend)
         {
             // An earlier epoch's members have the content, or fetch it.
             if next.is_first && next.payload.len() > self.settings.apart {
                 self.multicast(Message::Data { sender: self.me.id, id: next.id, payload: next.payload.clone() });
             }
             self.submit_one(next);
+        }
+    }
+
+    /// The longest message that may leave.
+    fn longest(&self) -> usize {
+        if self.holds_contents { self.settings.apart } else { usize::MAX }
+    }
+
+    /// Submit no more messages whose contents go to all members, or do so again: those that were sent before have not left yet. A member that
+    /// delivers its own messages at once would send faster than the others receive.
+    pub fn hold_contents(&mut self, now: Time, holds: bool) {
+        self.advance(now);
+        if std::mem::replace(&mut self.holds_contents, holds) && !holds {
+            self.submit();
+            self.send_token();
         }
     }
 
@@ -186,7 +202,8 @@ impl Core {
         let most = self.settings.kept + self.settings.capacity;
         self.repair.known_end = self.repair.known_end.max(number.saturating_add(1));
         if self.is_me(entry.sender) && entry.epoch == self.ballot.epoch() {
-            self.mine.numbered(entry.seq, self.now, self.settings.resend);
+            let fetches = self.settings.dissemination == Dissemination::Fetch;
+            self.mine.numbered(entry.seq, fetches, self.now, self.settings.resend);
         }
         if self.log.insert(Rc::new(entry), most) && level == Level::Safe {
             let lazy = if self.acks_at_once { Time::ZERO } else { LAZY };

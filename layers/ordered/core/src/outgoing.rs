@@ -32,7 +32,7 @@ pub(crate) struct Outgoing {
     numbered_before: usize,
     /// Messages behind those that were submitted.
     submitted: usize,
-    /// Of these, messages of which a number was seen.
+    /// Of these, messages at the front of which a number was seen.
     numbered: usize,
     limit: u32,
     again_at: Time,
@@ -44,6 +44,8 @@ struct Mine {
     level: Level,
     payload: Bytes,
     was_submitted: bool,
+    /// Its number was seen, in this epoch.
+    is_numbered: bool,
 }
 
 impl Mine {
@@ -94,7 +96,7 @@ impl Outgoing {
 
     pub(crate) fn push(&mut self, id: u64, level: Level, payload: Bytes) {
         self.bytes += payload.len();
-        self.queue.push_back(Mine { id, level, payload, was_submitted: false });
+        self.queue.push_back(Mine { id, level, payload, was_submitted: false, is_numbered: false });
     }
 
     /// A new epoch begins, whose log has this many undelivered messages of this member: its first ones. All others are submitted
@@ -103,6 +105,7 @@ impl Outgoing {
         (self.epoch, self.numbered_before) = (epoch, numbered_before.min(self.queue.len()));
         (self.first_seq, self.submitted, self.submitted_bytes) = (FIRST_SEQ, 0, 0);
         (self.numbered, self.limit) = (0, FIRST_SEQ);
+        self.queue.iter_mut().for_each(|mine| mine.is_numbered = false);
     }
 
     /// The sequencer lets messages with lower numbers be stamped.
@@ -112,24 +115,30 @@ impl Outgoing {
         }
     }
 
-    /// The number of this message was seen, and so of those before it.
-    pub(crate) fn numbered(&mut self, seq: u32, now: Time, patience: Time) {
+    /// The number of this message was seen. Those before it have numbers, too: the sequencer has sent them with their numbers to all, and whoever
+    /// lacks one asks the others. A sender that fetches its numbers is the only one that could have sent them, so it asks for each.
+    pub(crate) fn numbered(&mut self, seq: u32, fetches: bool, now: Time, patience: Time) {
+        let index = seq.wrapping_sub(self.first_seq) as usize;
         if is_before(seq, self.first_seq) {
             return;
         }
-        let count = (seq.wrapping_sub(self.first_seq) as usize + 1).min(self.submitted);
-        if count > self.numbered {
-            (self.numbered, self.again_at) = (count, now + patience);
+        let submitted = self.numbered_before..self.numbered_before + self.submitted;
+        let first = if fetches { index } else { self.numbered.min(index) };
+        self.queue.range_mut(submitted.clone()).take(index + 1).skip(first).for_each(|mine| mine.is_numbered = true);
+        let further = self.queue.range(submitted).skip(self.numbered).take_while(|mine| mine.is_numbered).count();
+        if further > 0 {
+            (self.numbered, self.again_at) = (self.numbered + further, now + patience);
         }
     }
 
-    /// The next message that may be submitted.
-    pub(crate) fn next(&mut self, now: Time, patience: Time) -> Option<Submission> {
+    /// The next message that may be submitted. One that was never submitted may not be longer than `longest`.
+    pub(crate) fn next(&mut self, longest: usize, now: Time, patience: Time) -> Option<Submission> {
         let seq = self.first_seq.wrapping_add(self.submitted as u32);
         let index = self.numbered_before + self.submitted;
         let bytes = self.submitted_bytes;
+        let may_leave = |mine: &&mut Mine| mine.was_submitted || mine.payload.len() <= longest;
         let fits = |mine: &&mut Mine| bytes == 0 || bytes + mine.payload.len() <= SUBMITTED_BYTES;
-        let mine = self.queue.get_mut(index).filter(|_| is_before(seq, self.limit)).filter(fits)?;
+        let mine = self.queue.get_mut(index).filter(|_| is_before(seq, self.limit)).filter(may_leave).filter(fits)?;
         self.submitted_bytes += mine.payload.len();
         let is_first = !std::mem::replace(&mut mine.was_submitted, true);
         if self.submitted == self.numbered {
@@ -162,8 +171,8 @@ impl Outgoing {
         self.again_at = now + patience;
         let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
         let seq = |index| self.first_seq.wrapping_add(index as u32);
-        let submission = |index: usize| self.queue[self.numbered_before + index].submission(seq(index), false);
-        indices.map(submission).collect()
+        let mine = indices.map(|index| (index, &self.queue[self.numbered_before + index]));
+        mine.filter(|(_, mine)| !mine.is_numbered).map(|(index, mine)| mine.submission(seq(index), false)).collect()
     }
 
     /// The first one is delivered. Returns its id.
@@ -222,7 +231,7 @@ mod tests {
     }
 
     fn seqs(outgoing: &mut Outgoing) -> Vec<u32> {
-        std::iter::from_fn(|| outgoing.next(NOW, PATIENCE)).map(|submission| nth(&submission)).collect()
+        std::iter::from_fn(|| outgoing.next(usize::MAX, NOW, PATIENCE)).map(|submission| nth(&submission)).collect()
     }
 
     #[test]
@@ -254,12 +263,46 @@ mod tests {
         outgoing.set_limit(seq(9));
         seqs(&mut outgoing);
         assert_eq!(outgoing.again_at(), Some(PATIENCE));
-        outgoing.numbered(seq(1), NOW + PATIENCE, PATIENCE);
+        outgoing.numbered(seq(1), false, NOW + PATIENCE, PATIENCE);
         assert_eq!(outgoing.again_at(), Some(2 * PATIENCE));
         let again: Vec<u32> = outgoing.again(NOW, PATIENCE).iter().map(nth).collect();
         assert_eq!(again, [2, 3]);
-        outgoing.numbered(seq(3), NOW, PATIENCE);
+        outgoing.numbered(seq(3), false, NOW, PATIENCE);
         assert_eq!(outgoing.again_at(), None);
+    }
+
+    #[test]
+    fn a_sender_that_fetches_asks_for_each_number() {
+        let mut outgoing = outgoing(5);
+        outgoing.set_limit(seq(9));
+        seqs(&mut outgoing);
+        outgoing.numbered(seq(0), true, NOW, PATIENCE);
+        outgoing.numbered(seq(2), true, NOW, PATIENCE);
+        let again = |outgoing: &mut Outgoing| outgoing.again(NOW, PATIENCE).iter().map(nth).collect::<Vec<_>>();
+        assert_eq!(again(&mut outgoing), [1, 3, 4]);
+        outgoing.numbered(seq(1), true, NOW, PATIENCE);
+        assert_eq!(again(&mut outgoing), [3, 4]);
+        outgoing.begin(Epoch(2), 0);
+        outgoing.set_limit(seq(9));
+        seqs(&mut outgoing);
+        assert_eq!(again(&mut outgoing), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn no_long_message_leaves_while_contents_are_held_back() {
+        let mut outgoing = Outgoing::new();
+        for (id, length) in [(0, 1), (1, 9), (2, 1)] {
+            outgoing.push(id, Level::Agreed, Bytes::from(vec![0; length]));
+        }
+        outgoing.begin(Epoch(1), 0);
+        outgoing.set_limit(seq(9));
+        let next =
+            |outgoing: &mut Outgoing, longest| outgoing.next(longest, NOW, PATIENCE).map(|submission| nth(&submission));
+        assert_eq!([next(&mut outgoing, 4), next(&mut outgoing, 4)], [Some(0), None]);
+        assert_eq!([next(&mut outgoing, 9), next(&mut outgoing, 4)], [Some(1), Some(2)]);
+        outgoing.begin(Epoch(2), 0);
+        outgoing.set_limit(seq(9));
+        assert_eq!([next(&mut outgoing, 4), next(&mut outgoing, 4)], [Some(0), Some(1)], "its content was sent");
     }
 
     #[test]

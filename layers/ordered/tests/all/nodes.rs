@@ -99,9 +99,12 @@ fn all_in_one_order_on_the_simulated_network() {
 
 #[test]
 fn all_in_one_order_by_copies_and_by_fetched_numbers_on_a_network_that_loses_frames() {
-    for (dissemination, seed) in [(Dissemination::Copies, 3411), (Dissemination::Fetch, 3412)] {
+    for (dissemination, seed) in
+        [(Dissemination::Copies, 3411), (Dissemination::Fetch, 3412), (Dissemination::Fetch, 3413)]
+    {
         let settings = Settings { dissemination, ..Settings::default() };
         let groups = all_in_one_order_with(&format!("sim:{seed},loss=0.02"), &settings);
+        assert!(groups.iter().all(|group| group.view().epoch == groups[0].view().epoch), "one view");
         let counters = groups.each_ref().map(Group::counters);
         assert!(counters.iter().any(|counters| counters.protocol.repaired > 0), "none was lost: {counters:?}");
         assert!(counters[1..].iter().all(|counters| counters.frames > 200), "as frames: {counters:?}");
@@ -123,6 +126,23 @@ fn long_messages_keep_their_place() {
     let first = groups[0].replica();
     assert!(groups.iter().all(|group| group.replica().messages == first.messages));
     assert!(first.messages.iter().any(|(_, said)| *said == long));
+}
+
+/// A sender delivers its own messages as soon as they have their places. For that it does not send faster than the others receive.
+#[test]
+fn long_messages_wait_for_those_that_receive_them() {
+    const COUNT: usize = 150;
+    let mut groups = three(&format!("shm:am-ordered-long-{}", std::process::id()));
+    let (long, mut sent, end) = (vec![7; 600_000], 0, Instant::now() + LONG);
+    while groups.iter().any(|group| group.replica().messages.len() < COUNT) {
+        assert!(Instant::now() < end, "{:?}", groups.iter().map(Group::counters).collect::<Vec<_>>());
+        while sent < COUNT && groups[1].waiting() < 4 && groups[1].send(Level::Agreed, &long).is_ok() {
+            sent += 1;
+        }
+        groups.iter_mut().for_each(|group| _ = group.poll());
+    }
+    let counters = groups.iter().map(Group::counters).collect::<Vec<_>>();
+    assert!(counters.iter().all(|counters| counters.dropped < 3 && counters.protocol.repaired < 3), "{counters:?}");
 }
 
 #[test]
