@@ -14,7 +14,7 @@ const PORT: u16 = 0x88b7;
 /// The places of the members, as long as this lives.
 pub(crate) struct Place {
     hosts: Vec<Host>,
-    _switch: Option<Bridge>,
+    switch: Option<Bridge>,
     /// The transport of each member.
     transports: Vec<String>,
     /// The IP address of each member's host.
@@ -43,7 +43,7 @@ impl Place {
             end.add_ip(&format!("{address}/24"))?;
         }
         let transports = vec![format!("xdp:{INTERFACE}"); members];
-        Ok(Place { hosts, _switch: Some(switch), transports, addresses, mtu: Some(mtu), cores })
+        Ok(Place { hosts, switch: Some(switch), transports, addresses, mtu: Some(mtu), cores })
     }
 
     fn local(local: LocalTransport, mtu: Option<u32>, members: usize, cores: Cores) -> Result<Place, Error> {
@@ -60,12 +60,20 @@ impl Place {
             LocalTransport::Shm => vec![format!("shm:am-bench-{}{frame}", id()); members],
             _ => return Err(usage(format!("{name} joins two processes: give --hosts veth, udp, tcp or shm"))),
         };
-        Ok(Place { hosts: vec![], _switch: None, transports, addresses, mtu, cores })
+        Ok(Place { hosts: vec![], switch: None, transports, addresses, mtu, cores })
     }
 
     /// Whether each member has a network of its own.
     pub(crate) fn has_hosts(&self) -> bool {
         !self.hosts.is_empty()
+    }
+
+    /// Connect the hosts of a group of this size, and no others: a switch sends a multicast to each port, in the sender's time.
+    pub(crate) fn connect(&self, members: usize) -> Result<(), Error> {
+        for (nth, port) in self.switch.iter().flat_map(Bridge::ports).enumerate() {
+            if nth < members { port.set_up() } else { port.set_down() }?;
+        }
+        Ok(())
     }
 
     /// The transport of a member.

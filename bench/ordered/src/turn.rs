@@ -90,6 +90,7 @@ impl Setup<'_> {
     /// Start all members, and wait until they are a group.
     fn open(&self, stack: Stack, members: usize) -> Result<Vec<Process>, Error> {
         let processes = if stack == Stack::Am { 2 } else { members };
+        self.place.connect(members)?;
         let mut group = vec![];
         for index in 0..processes {
             group.push(self.start(stack, index, processes, members)?);
