@@ -3,9 +3,8 @@
 
 # Tests that a guest can run: a source, and with it a module. Left out: what compiles with clang in the test (`differential`,
 # and tests of `process`), what reads an object file of the build, and what counts seconds that an emulated machine
-# does not keep (afxdp's `conformance`, `raw`, `long`, `traffic`; ordered's `forged`, `long`, `sixteen`, `snooping`). Groups
-# ask again for a message after milliseconds, and a guest takes longer: numbers that senders fetch are left out. A test of a group takes
-# 20 s there, so ordered's test of the setting to stamp in the process is left out too: `dissemination` has it with copies.
+# does not keep (afxdp's `conformance`, `raw`, `long`, `traffic`; ordered's `forged`, `long`, `sixteen`, `snooping`). A test of a
+# group takes 20 s there, so ordered's test of the setting to stamp in the process is left out: `dissemination` has it with copies.
 readonly GUEST_TESTS=(
     bpf/src/lib.rs 'bpf/tests/root_all/main.rs attach' 'bpf/tests/root_all/main.rs bounce' 'bpf/tests/root_all/main.rs copies'
     'bpf/tests/root_all/main.rs process' 'bpf/tests/root_all/main.rs sequence' 'bpf/tests/root_all/main.rs variants'
@@ -16,7 +15,7 @@ readonly SKIPPED=(
     --skip a_program_left_by_another_tool_can_be_removed_as_we_say --skip a_program_that_the_verifier_rejects_comes_with_its_log
     --skip an_object_that_is_none_of_ours --skip the_programs_for_older_kernels_load
     --skip planted_differences_are_found --skip keep_one_order_when_frames_are_lost
-    --skip the_sequencers_process_stamps_if_the_settings_say_so --skip senders_fetch_numbers
+    --skip the_sequencers_process_stamps_if_the_settings_say_so
 )
 # Frames of a comparison: 250,000 take minutes there.
 readonly GUEST_FRAMES=5000
