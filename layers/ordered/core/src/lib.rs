@@ -370,6 +370,9 @@ impl Core {
         self.highest_epoch = view.epoch;
         self.ballot = Ballot::new(self.me.id, view, history);
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
+        // Another epoch's places are void, and so is what was asked for.
+        (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
+        self.apart.begin(self.ballot.view());
         self.heard_at = self.now;
         self.out.push_back(Output::RestoreState { number, state });
         let sequencer = self.ballot.view().sequencer;

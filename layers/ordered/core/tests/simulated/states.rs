@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Content, Core, Epoch, Level, Member, MemberId, Message, NewView, Output, Promise, Settings, Stamped,
-    State, Time, View,
+    Ack, Beat, Content, Core, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Promise, Settings,
+    Stamped, State, Time, View,
 };
 use bytes::Bytes;
 
@@ -119,6 +119,29 @@ fn a_member_that_joins_again_with_a_state_does_not_send_what_may_be_in_it() {
     let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
     let returned = Output::Returned { id: own, may_be_delivered: true };
     assert!(outputs.contains(&returned), "it may be in the state: {outputs:?}");
+}
+
+#[test]
+fn a_state_ends_the_wait_for_contents_of_another_epoch() {
+    let mut core = with_state(&view(1, &[0, 1], 0));
+    let stamped = |epoch, number, content| {
+        let (epoch, level) = (Epoch(epoch), Level::Agreed);
+        Message::Stamped(Stamped { epoch, number, sender: 1, seq: number as u32, limit: 9, level, content })
+    };
+    arrives(&mut core, 0, stamped(1, 3, Content::Apart(Long { id: 5, length: 5000 })));
+    // In the next epoch another message has this number, and is lost.
+    let (view, history) = (view(2, &[0, 1], 0), vec![(Epoch(1), 0), (Epoch(2), 2)]);
+    arrives(&mut core, 0, Message::State(State { view, history, number: 2, state: Bytes::new() }));
+    arrives(&mut core, 0, stamped(2, 2, Content::Here(Bytes::new())));
+    arrives(&mut core, 0, stamped(2, 4, Content::Here(Bytes::new())));
+    core.on_time(Duration::from_secs(10));
+    let sent = |output| if let Output::Send { message, .. } = output { Some(message) } else { None };
+    let sent: Vec<Message> = std::iter::from_fn(|| core.poll()).filter_map(sent).collect();
+    let asks = |message: &Message| matches!(message, Message::Repair { epoch: Epoch(2), from: 3, to: 4 });
+    assert!(
+        sent.iter().any(asks) && !sent.iter().any(|message| matches!(message, Message::NeedData { .. })),
+        "{sent:?}"
+    );
 }
 
 #[test]
