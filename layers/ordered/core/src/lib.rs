@@ -185,6 +185,16 @@ impl Core {
         Ok(id)
     }
 
+    /// Submit no more messages whose contents go to all members, or do so again: those that were sent before have not left yet. A member that
+    /// delivers its own messages at once would send faster than the others receive.
+    pub fn hold_contents(&mut self, now: Time, holds: bool) {
+        self.advance(now);
+        if std::mem::replace(&mut self.holds_contents, holds) && !holds {
+            self.submit();
+            self.send_token();
+        }
+    }
+
     /// Leave the group. [`Output::Ended`] says when the group has let this member go.
     pub fn leave(&mut self, now: Time) {
         self.advance(now);
@@ -213,7 +223,7 @@ impl Core {
         self.ballot.view().members.len() <= 1 && self.ballot.is_open() && self.put_out.is_empty()
     }
 
-    pub(crate) fn advance(&mut self, now: Time) {
+    fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 

@@ -46,16 +46,6 @@ impl Core {
         if self.holds_contents { self.settings.apart } else { usize::MAX }
     }
 
-    /// Submit no more messages whose contents go to all members, or do so again: those that were sent before have not left yet. A member that
-    /// delivers its own messages at once would send faster than the others receive.
-    pub fn hold_contents(&mut self, now: Time, holds: bool) {
-        self.advance(now);
-        if std::mem::replace(&mut self.holds_contents, holds) && !holds {
-            self.submit();
-            self.send_token();
-        }
-    }
-
     pub(crate) fn submit_again(&mut self) {
         if self.ballot.is_open() && self.mine.again_at().is_some_and(|at| at <= self.now) {
             for again in self.mine.again(self.now, self.settings.resend) {
