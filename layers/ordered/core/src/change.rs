@@ -238,6 +238,8 @@ impl Core {
         self.log.skip_to(state.number);
         (self.role, self.delivered) = (Role::Member, state.number);
         self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
+        // What the pending view's log has behind the state is asked for at once: no message may say that it is missing.
+        self.repair.at = Some(self.now);
         self.install();
     }
 

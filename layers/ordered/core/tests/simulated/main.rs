@@ -79,6 +79,14 @@ fn planted_bugs_are_caught() {
     }
 }
 
+/// Rare ones: each failed before a fault was mended.
+#[test]
+fn seeds_that_have_failed_pass() {
+    for seed in [40_240, 50_194] {
+        run(seed).unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
 #[test]
 fn one_seed() {
     if let Ok(seed) = std::env::var("AM_SIM_SEED") {
