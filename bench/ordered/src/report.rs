@@ -80,10 +80,10 @@ impl Figures {
             all.insert(gate.name.to_owned(), figure.map_or(Value::Null, |figure| short(figure.median)));
         }
         let null = |stack| Work::null(stack, first);
-        let host = self.ratio(Figure::Own, null(Stack::AgreedHost), null(Stack::Agreed));
-        all.insert("host_over_program".to_owned(), host.map_or(Value::Null, |ratio| short(ratio.median)));
-        let asleep = self.ratio(Figure::Own, null(Stack::Asleep), null(Stack::Agreed));
-        all.insert("asleep_over_spinning".to_owned(), asleep.map_or(Value::Null, |ratio| short(ratio.median)));
+        for (name, variant) in [("host_over_program", Stack::AgreedHost), ("asleep_over_spinning", Stack::Asleep)] {
+            let ratio = self.ratio(Figure::Own, null(variant), null(Stack::Agreed));
+            all.insert(name.to_owned(), ratio.map_or(Value::Null, |ratio| short(ratio.median)));
+        }
         all.insert("members".to_owned(), json!(first));
         all.insert("usable_cores".to_owned(), json!(self.usable));
         all.insert("rounds".to_owned(), json!(self.rounds));
