@@ -36,7 +36,6 @@ pub struct Group<R> {
     pieces_at: Option<Duration>,
     /// A message whose frame waits for room. All that the core says after it waits, too.
     waits: Option<Output>,
-    holds_contents: bool,
     ended: Option<Ended>,
 }
 
@@ -202,7 +201,6 @@ impl<R: Replica> Group<R> {
             next_contact: 0,
             pieces_at: None,
             waits: None,
-            holds_contents: false,
             ended: None,
         };
         group.follow_frames();
@@ -406,9 +404,7 @@ impl<R: Replica> Group<R> {
         loop {
             done += self.carry_out_all();
             let holds = self.backlog() >= MOST_BACKLOG;
-            self.inside.core.hold_contents(self.endpoint.turn_time(), holds);
-            if holds || std::mem::replace(&mut self.holds_contents, holds) == holds {
-                self.holds_contents = holds;
+            if !self.inside.core.hold_contents(self.endpoint.turn_time(), holds) {
                 return done;
             }
         }

@@ -256,8 +256,7 @@ impl Core {
             self.log.truncate(base);
         }
         self.ballot.install();
-        (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
-        self.apart.begin(self.ballot.view());
+        self.forget_places();
         if self.lead.take().is_none() {
             self.asks_since = self.now;
         }

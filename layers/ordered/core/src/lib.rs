@@ -186,13 +186,15 @@ impl Core {
     }
 
     /// Submit no more messages whose contents go to all members, or do so again: those that were sent before have not left yet. A member that
-    /// delivers its own messages at once would send faster than the others receive.
-    pub fn hold_contents(&mut self, now: Time, holds: bool) {
+    /// delivers its own messages at once would send faster than the others receive. Returns whether it does so again.
+    pub fn hold_contents(&mut self, now: Time, holds: bool) -> bool {
         self.advance(now);
-        if std::mem::replace(&mut self.holds_contents, holds) && !holds {
+        let is_over = std::mem::replace(&mut self.holds_contents, holds) && !holds;
+        if is_over {
             self.submit();
             self.send_token();
         }
+        is_over
     }
 
     /// Leave the group. [`Output::Ended`] says when the group has let this member go.
@@ -380,9 +382,7 @@ impl Core {
         self.highest_epoch = view.epoch;
         self.ballot = Ballot::new(self.me.id, view, history);
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
-        // Another epoch's places are void, and so is what was asked for.
-        (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
-        self.apart.begin(self.ballot.view());
+        self.forget_places();
         self.heard_at = self.now;
         self.out.push_back(Output::RestoreState { number, state });
         let sequencer = self.ballot.view().sequencer;

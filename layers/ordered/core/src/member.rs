@@ -272,6 +272,12 @@ impl Core {
         }
     }
 
+    /// Another epoch's places are void, and so are what was asked for and what was acknowledged.
+    pub(crate) fn forget_places(&mut self) {
+        (self.repair, self.acked, self.ack_at) = (Repair::default(), 0, None);
+        self.apart.begin(self.ballot.view());
+    }
+
     /// The installed view ends: what is stamped from now on may not be part of the order.
     pub(crate) fn seal(&self) {
         self.lead.iter().for_each(|lead| lead.sequencer.close());
