@@ -194,6 +194,7 @@ impl Frames {
         let me = core.me();
         let others: Vec<u64> =
             core.view().members.iter().filter(|member| member.id != me).map(|member| member.link).collect();
+        self.contents.share(now);
         for count in 0..PIECES_AT_ONCE {
             let Some((to, piece)) = self.contents.sending.next(now, &others) else {
                 return (count, self.contents.sending.next_time());
@@ -211,7 +212,7 @@ impl Frames {
             if self.multicast.send_parts_to(to_address, &header, parts).is_err() {
                 return (count, Some(now + FULL));
             }
-            self.contents.sending.sent(now, to, &piece);
+            self.contents.sending.sent(now, &piece);
         }
         (PIECES_AT_ONCE, Some(now))
     }
@@ -232,7 +233,7 @@ impl Frames {
         if sender == core.me() || core.member(sender).is_none_or(|member| member.link != link) {
             return Ok(());
         }
-        let got = self.contents.on_piece(sender, &piece).map_err(|_| Malformed)?;
+        let got = self.contents.on_piece(now, sender, &piece).map_err(|_| Malformed)?;
         if let Some(report) = got.report {
             let payload = postcard::to_allocvec(&(sender, report)).expect("all of it can be written");
             let header = GroupHeader::to_stamp(self.group(), 0, 0, 0);

@@ -6,8 +6,8 @@
 //!          ── piece 9, 12 ──▶ that member
 //! ```
 //!
-//! The window grows while nothing is lost, and halves when something is. A member that does not answer is not waited for: it fetches contents by
-//! their names, like one that begins to listen in the middle. No I/O and no clock here.
+//! The window grows while nothing is lost, and halves when something is. Senders share what a receiver can queue. A member that does not answer is
+//! not waited for: it fetches contents by their names, like one that begins to listen in the middle. No I/O and no clock here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,10 +21,15 @@ pub(crate) type Link = u64;
 
 /// A receiver reports after each 16th piece of a sender's stream.
 const EACH: u64 = 16;
-/// The window, in pieces: at first, at least and at most. A receiver queues 512 frames of all senders.
+/// The windows of all senders, in pieces. A receiver queues 512 frames, and not only pieces.
+const ALL_WINDOWS: u64 = 256;
+/// A sender's window, in pieces: at first, and at least.
 const FIRST_WINDOW: u64 = 64;
-const LEAST_WINDOW: u64 = 2 * EACH;
-const MOST_WINDOW: u64 = 256;
+const LEAST_WINDOW: u64 = 8;
+/// The window grows by a piece with so many that all have.
+const GROWTH: u64 = 8;
+/// One whose last piece is older sends none at this time.
+const SENDS: Duration = Duration::from_millis(50);
 /// A gap of more pieces is none that will be filled.
 const MOST_AHEAD: usize = 1024;
 /// The most missing pieces in a report.
@@ -32,7 +37,7 @@ const MOST_MISSING: usize = 64;
 /// The sender asks when it has heard nothing of its last pieces for this time.
 const ASK: Duration = Duration::from_millis(3);
 /// A member that has said nothing for this time is not waited for.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_millis(200);
 /// What a member misses is sent again at most so often.
 const AGAIN: Duration = Duration::from_millis(1);
 /// The most senders whose contents are put together.
@@ -95,12 +100,20 @@ impl Contents {
     }
 
     /// A piece has arrived from a member.
-    pub(crate) fn on_piece(&mut self, from: MemberId, piece: &Piece) -> Result<Got, Malformed> {
+    pub(crate) fn on_piece(&mut self, now: Duration, from: MemberId, piece: &Piece) -> Result<Got, Malformed> {
         if self.receiving.len() >= MOST_SENDERS && !self.receiving.contains_key(&from) {
             // Most of them are members no more. The others' contents are fetched.
             self.receiving.clear();
         }
-        self.receiving.entry(from).or_insert_with(|| Receiving::from(piece.place)).on_piece(piece, self.most)
+        let receiving = self.receiving.entry(from).or_insert_with(|| Receiving::from(piece.place));
+        receiving.heard_at = now;
+        receiving.on_piece(piece, self.most)
+    }
+
+    /// Let the own window be no larger than its share, now that others send, too.
+    pub(crate) fn share(&mut self, now: Duration) {
+        let others = self.receiving.values().filter(|receiving| receiving.heard_at + SENDS > now).count();
+        self.sending.most = (ALL_WINDOWS / (1 + others as u64)).max(LEAST_WINDOW);
     }
 }
 
@@ -112,9 +125,13 @@ pub(crate) struct Sending {
     /// The place of the next piece that was never sent, and of the one behind the last content.
     next: u64,
     end: u64,
-    again: VecDeque<(Link, u64)>,
+    /// Pieces that a member misses, or several: `None`.
+    again: BTreeMap<u64, Option<Link>>,
     members: BTreeMap<Link, Member>,
     window: u64,
+    most: u64,
+    /// A loss of a piece before this one has made the window smaller.
+    halved_at: u64,
     /// When a piece was sent last.
     sent_at: Duration,
 }
@@ -145,9 +162,11 @@ impl Sending {
             contents: VecDeque::new(),
             next: 0,
             end: 0,
-            again: VecDeque::new(),
+            again: BTreeMap::new(),
             members: BTreeMap::new(),
             window: FIRST_WINDOW,
+            most: ALL_WINDOWS,
+            halved_at: 0,
             sent_at: Duration::ZERO,
         }
     }
@@ -175,25 +194,25 @@ impl Sending {
         while self.contents.front().is_some_and(|content| self.end_of(content) <= before) {
             self.contents.pop_front();
         }
-        while let Some((link, place)) = self.again.front() {
+        while let Some((place, link)) = self.again.first_key_value() {
             if let Some(piece) = self.piece(*place, false) {
-                return Some((Some(*link), piece));
+                return Some((*link, piece));
             }
-            self.again.pop_front();
+            self.again.pop_first();
         }
-        if self.next < self.end.min(before + self.window) {
-            return Some((None, self.piece(self.next, false)?));
+        let until = self.end.min(before + self.window.min(self.most));
+        if self.next < until {
+            // Behind the last one that may leave nothing would make the others report.
+            return Some((None, self.piece(self.next, self.next + 1 == until)?));
         }
         let is_due = before < self.next && self.sent_at + ASK <= now;
         if is_due { Some((None, self.piece(self.next - 1, true)?)) } else { None }
     }
 
     /// The next piece has left.
-    pub(crate) fn sent(&mut self, now: Duration, to: Option<Link>, piece: &Piece) {
+    pub(crate) fn sent(&mut self, now: Duration, piece: &Piece) {
         self.sent_at = now;
-        if to.is_some() {
-            self.again.pop_front();
-        } else if piece.place == self.next {
+        if self.again.remove(&piece.place).is_none() && piece.place == self.next {
             // Those that have had all owe an answer from now on.
             let idle = self.members.values_mut().filter(|member| member.before == piece.place);
             idle.for_each(|member| member.since = now);
@@ -209,16 +228,23 @@ impl Sending {
 
     /// A member has said what it has.
     pub(crate) fn on_report(&mut self, now: Duration, from: Link, report: &Report) {
+        let before = self.slowest(now);
         let Some(member) = self.members.get_mut(&from) else { return };
         member.before = member.before.max(report.before.min(self.next));
         member.since = now;
-        if report.missing.is_empty() {
-            self.window = (self.window + 1).min(MOST_WINDOW);
-        } else if member.again_at <= now {
+        let may_ask = member.again_at <= now;
+        if let Some(first) = report.missing.first().filter(|_| may_ask) {
             member.again_at = now + AGAIN;
-            self.window = (self.window / 2).max(LEAST_WINDOW);
-            let missing = report.missing.iter().filter(|place| **place < self.next).take(MOST_MISSING);
-            self.again.extend(missing.map(|place| (from, *place)));
+            if *first >= self.halved_at {
+                (self.window, self.halved_at) = ((self.window / 2).max(LEAST_WINDOW), self.next);
+            }
+            for place in report.missing.iter().filter(|place| **place < self.next).take(MOST_MISSING) {
+                self.again.entry(*place).and_modify(|to| *to = to.filter(|to| *to == from)).or_insert(Some(from));
+            }
+        }
+        if report.missing.is_empty() {
+            let further = self.slowest(now).saturating_sub(before);
+            self.window = (self.window + further / GROWTH).min(self.most);
         }
     }
 
@@ -251,6 +277,7 @@ impl Sending {
 /// The contents of one sender that are on their way.
 #[derive(Debug)]
 pub(crate) struct Receiving {
+    heard_at: Duration,
     /// All pieces before this one are here, or are not waited for.
     before: u64,
     /// Whether that one, and those behind it, are here.
@@ -267,7 +294,7 @@ struct Unfinished {
 impl Receiving {
     /// Listen from this piece on.
     pub(crate) fn from(place: u64) -> Receiving {
-        Receiving { before: place, here: VecDeque::new(), contents: BTreeMap::new() }
+        Receiving { heard_at: Duration::ZERO, before: place, here: VecDeque::new(), contents: BTreeMap::new() }
     }
 
     /// A piece has arrived. A content of more than `most` bytes is not possible.
@@ -350,7 +377,7 @@ mod tests {
             assert!(now < Duration::from_secs(20), "seed {seed}: it ends: {sending:?}");
             while let Some((to, piece)) = sending.next(now, &MEMBERS) {
                 count += 1;
-                sending.sent(now, to, &piece);
+                sending.sent(now, &piece);
                 for (nth, link) in MEMBERS.iter().enumerate() {
                     let copies = if rng.random_bool(0.05) { 2 } else { 1 };
                     for _ in 0..copies {
@@ -400,7 +427,7 @@ mod tests {
             now += Duration::from_millis(1);
             assert!(now < Duration::from_secs(1), "{sending:?}");
             while let Some((to, piece)) = sending.next(now, &MEMBERS) {
-                sending.sent(now, to, &piece);
+                sending.sent(now, &piece);
                 count += 1;
                 // The others have got all.
                 for link in &MEMBERS[1..] {
@@ -408,7 +435,40 @@ mod tests {
                 }
             }
         }
-        assert!(count < 1040, "{count} frames for 1000 pieces");
+        assert!(count < 1080, "{count} frames for 1000 pieces");
+    }
+
+    #[test]
+    fn a_window_is_a_share_and_halves_once_for_what_was_lost_together() {
+        let mut contents = Contents::new(SIZE, 100_000);
+        contents.sending.push(0, content(0, 100_000));
+        let sent = |contents: &mut Contents, now| {
+            contents.share(now);
+            let pieces = std::iter::from_fn(|| {
+                let (to, piece) = contents.sending.next(now, &MEMBERS)?;
+                contents.sending.sent(now, &piece);
+                Some((to, piece.place, piece.asks))
+            });
+            pieces.collect::<Vec<_>>()
+        };
+        let (now, all) = (Duration::from_secs(1), 0..FIRST_WINDOW);
+        let pieces = sent(&mut contents, now);
+        assert_eq!(pieces, all.map(|place| (None, place, place + 1 == FIRST_WINDOW)).collect::<Vec<_>>());
+        // The other members have lost the same piece, and each another one.
+        for (link, other) in [(MEMBERS[0], 7), (MEMBERS[1], 8)] {
+            contents.sending.on_report(now, link, &Report { before: 5, missing: vec![5, other] });
+        }
+        assert_eq!(contents.sending.window, FIRST_WINDOW / 2);
+        let again = [(None, 5, false), (Some(MEMBERS[0]), 7, false), (Some(MEMBERS[1]), 8, false)];
+        assert_eq!(sent(&mut contents, now), again);
+        // Fifteen others begin to send.
+        let mut other = Sending::new(SIZE);
+        other.push(0, content(0, SIZE));
+        let piece = other.piece(0, false).expect("it is there");
+        (100..115).for_each(|id| drop(contents.on_piece(now, MemberId(id), &piece).expect("it is whole")));
+        let whole = Report { before: FIRST_WINDOW, missing: vec![] };
+        MEMBERS.iter().for_each(|link| contents.sending.on_report(now, *link, &whole));
+        assert_eq!(sent(&mut contents, now).len() as u64, ALL_WINDOWS / 16);
     }
 
     #[test]
@@ -428,8 +488,8 @@ mod tests {
         let piece = |sending: &Sending, place| sending.piece(place, true).expect("it is there");
         let mut receiving = Receiving::from(0);
         receiving.on_piece(&piece(&sending, 1), 100).expect("it is whole");
-        while let Some((to, piece)) = sending.next(now, &MEMBERS[1..]) {
-            sending.sent(now, to, &piece);
+        while let Some((_, piece)) = sending.next(now, &MEMBERS[1..]) {
+            sending.sent(now, &piece);
             MEMBERS[1..].iter().for_each(|link| {
                 let before = (piece.place + 1).min(4);
                 sending.on_report(now, *link, &Report { before, missing: vec![] });

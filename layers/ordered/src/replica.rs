@@ -61,7 +61,7 @@ pub enum Event {
         /// The first one that is void.
         from: Number,
     },
-    /// An own message was not delivered here, because this process is no member any more.
+    /// An own message was not delivered here, because this process is no member any more, or goes on with the state of another one.
     Returned {
         /// The message.
         message: MessageId,

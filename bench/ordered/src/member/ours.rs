@@ -5,7 +5,7 @@ use std::time::Duration;
 use am_api::Node;
 use am_measure::Error;
 use am_measure::drivers::facility;
-use am_ordered::{Delivered, Dissemination, Group, Level, Replica, SendError, Settings};
+use am_ordered::{Delivered, Dissemination, Event, Group, Level, Replica, SendError, Settings};
 
 use super::{Member, Shared, name};
 use crate::protocol::Opening;
@@ -14,11 +14,18 @@ use crate::work::Stack;
 const GROUP: &str = "am-bench";
 
 /// Counts what is delivered.
-struct Log(Shared);
+struct Log {
+    seen: Shared,
+    returned: bool,
+}
 
 impl Replica for Log {
     fn deliver(&mut self, message: &Delivered<'_>) {
-        self.0.lock().delivered(message.own.is_some(), message.payload);
+        self.seen.lock().delivered(message.own.is_some(), message.payload);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.returned |= matches!(event, Event::Returned { .. });
     }
 }
 
@@ -39,10 +46,11 @@ impl Ours {
             _ => Dissemination::Multicast,
         };
         let stamp_in_process = matches!(opening.stack, Stack::AgreedHost | Stack::CopiesHost);
+        let log = Log { seen, returned: false };
         let settings = Settings { dissemination, stamp_in_process, ..Settings::default() };
         let group = match opening.index {
-            0 => Group::found(node, GROUP, settings, Log(seen)),
-            _ => Group::join(node, GROUP, &[name(0)], settings, Log(seen)),
+            0 => Group::found(node, GROUP, settings, log),
+            _ => Group::join(node, GROUP, &[name(0)], settings, log),
         };
         let is_judged = opening.index == 0 && matches!(opening.stack, Stack::Copies | Stack::Fetch);
         Ok(Ours { group: group.map_err(facility)?, level, members: opening.members, is_judged })
@@ -70,6 +78,11 @@ impl Member for Ours {
     fn turn(&mut self, longest: Duration) -> Result<(), Error> {
         self.group.wait(longest);
         self.judge()?;
+        if self.group.replica().returned {
+            return Err(Error::Lost(
+                "own messages came back: members were silent, and the group went on without them".into(),
+            ));
+        }
         match self.group.ended() {
             None => Ok(()),
             Some(why) => Err(Error::Lost(format!("the group has put this member out: {why:?}"))),
