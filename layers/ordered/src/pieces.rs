@@ -426,7 +426,7 @@ mod tests {
         while !sending.contents.is_empty() {
             now += Duration::from_millis(1);
             assert!(now < Duration::from_secs(1), "{sending:?}");
-            while let Some((to, piece)) = sending.next(now, &MEMBERS) {
+            while let Some((_, piece)) = sending.next(now, &MEMBERS) {
                 sending.sent(now, &piece);
                 count += 1;
                 // The others have got all.
