@@ -66,6 +66,11 @@ impl Apart {
         self.retain(|of, other| of != sender || other > id);
     }
 
+    /// The messages from this number on are others.
+    pub(crate) fn truncate(&mut self, end: Number) {
+        self.entries.retain(|_, entry| entry.number < end);
+    }
+
     /// An epoch ends: its places are void. A process that is no member any more sends nothing for its contents.
     pub(crate) fn begin(&mut self, view: &View) {
         self.entries.clear();
@@ -101,6 +106,16 @@ mod tests {
         assert_eq!(apart.arrived(SENDER, 5, payload.clone()), Some(Entry { payload: payload.clone(), ..entry() }));
         assert_eq!(apart.arrived(SENDER, 6, payload.clone()), None);
         assert_eq!((apart.content(SENDER, 6), apart.awaited(7)), (Some(&payload), None));
+    }
+
+    #[test]
+    fn a_place_that_another_message_has_is_not_waited_for() {
+        let mut apart = Apart::default();
+        apart.wait(LONG, entry());
+        apart.truncate(8);
+        assert!(apart.awaits(SENDER, LONG.id));
+        apart.truncate(7);
+        assert!(!apart.awaits(SENDER, LONG.id) && apart.awaited(7).is_none());
     }
 
     #[test]

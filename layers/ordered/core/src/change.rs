@@ -153,9 +153,7 @@ impl Core {
             Accepted::Fetch { cut } if self.delivered > cut => self.diverge(cut),
             Accepted::Fetch { cut } => {
                 self.converge();
-                if !mutants::is_active(Mutant::GapFilledTwice) {
-                    self.log.truncate(cut);
-                }
+                self.truncate(cut);
                 self.heard_at = self.now;
                 self.repair = Repair {
                     known_end: new_view.base(),
@@ -172,6 +170,14 @@ impl Core {
             Accepted::Installed => self.post(from, Message::Installed { epoch }),
             Accepted::Refused => self.post(from, Message::Refuse { promised: self.ballot.promised() }),
             Accepted::Forgotten => self.diverge(0),
+        }
+    }
+
+    /// The pending view's log has other messages from this number on. Their contents are others, too.
+    fn truncate(&mut self, end: Number) {
+        if !mutants::is_active(Mutant::GapFilledTwice) {
+            self.log.truncate(end);
+            self.apart.truncate(end);
         }
     }
 
@@ -230,7 +236,7 @@ impl Core {
     pub(crate) fn go_on_with(&mut self, state: State) {
         if let Role::Diverged { cut, .. } = self.role {
             self.out.push_back(Output::Diverged(cut));
-            self.log.truncate(cut);
+            self.truncate(cut);
         }
         // Some of them may be in the state; which ones is not known.
         let submitted = self.mine.take_submitted();
@@ -252,9 +258,7 @@ impl Core {
         if self.log.held() < base && !mutants::is_active(Mutant::CountedEarly) {
             return self.ask_for_gap();
         }
-        if !mutants::is_active(Mutant::GapFilledTwice) {
-            self.log.truncate(base);
-        }
+        self.truncate(base);
         self.ballot.install();
         self.forget_places();
         if self.lead.take().is_none() {

@@ -101,3 +101,13 @@ fn a_content_whose_place_is_void_is_in_no_log() {
     let sent = arrives(&mut core, 1, Message::Repair { epoch: Epoch(2), from: 1, to: 2 });
     assert_eq!(sent, [], "nothing has this number in the next view's log");
 }
+
+#[test]
+fn the_content_of_a_void_place_is_not_waited_for() {
+    let mut core = member();
+    arrives(&mut core, 0, stamped(0, 7));
+    // Between the two views one has decided otherwise, which this member does not have.
+    let history = vec![(Epoch(1), 0), (Epoch(2), 0), (Epoch(3), 1)];
+    let sent = arrives(&mut core, 1, Message::NewView(NewView { view: view(3, 1), chain: vec![view(2, 1)], history }));
+    assert_eq!(sent, [Message::Repair { epoch: Epoch(3), from: 0, to: 1 }]);
+}
