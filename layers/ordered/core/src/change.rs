@@ -218,7 +218,7 @@ impl Core {
         if self.ballot.is_open() && !self.ballot.view().has(from) {
             self.send_away(from, Ended::NotInView);
         } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
-            self.out.push_back(Output::TakeState { joiner: from });
+            self.take_state(from);
         }
     }
 

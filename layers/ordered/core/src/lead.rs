@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::ballot::Changes;
 use crate::leader::Learner;
-use crate::member::{Core, Mark, Output, Role, STATE_AGAIN};
+use crate::member::{Core, Mark, Role, STATE_AGAIN, time_of};
 use crate::message::{Ack, Ended, Message, State};
 use crate::view::{Epoch, Member, MemberId, Number, Time};
 
@@ -277,16 +277,19 @@ impl Core {
     fn send_states(&mut self) {
         let now = self.now;
         let Some(lead) = &mut self.lead else { return };
-        for learner in lead.learners.values_mut().filter(|learner| !learner.has_state) {
-            if learner.state_sent_at.is_none_or(|at| at + STATE_AGAIN <= now) {
-                learner.state_sent_at = Some(now);
-                self.out.push_back(Output::TakeState { joiner: learner.member.id });
-            }
-        }
+        let is_due = |learner: &&mut Learner| {
+            !learner.has_state && learner.state_sent_at.is_none_or(|at| at + STATE_AGAIN <= now)
+        };
+        let due = lead.learners.values_mut().filter(is_due).map(|learner| {
+            learner.state_sent_at = Some(now);
+            learner.member.id
+        });
+        due.collect::<Vec<_>>().into_iter().for_each(|joiner| self.take_state(joiner));
     }
 
     /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
     pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
+        self.states.insert(joiner, self.now + self.settings.beat + time_of(state.len() as u64));
         let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
         self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
     }

@@ -144,6 +144,7 @@ impl Core {
             was_primary: true,
             primary_at: now,
             lead: None,
+            states: Default::default(),
             table: StampTable::private(),
             asks_since: now,
             me,

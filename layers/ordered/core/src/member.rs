@@ -1,5 +1,6 @@
 //! A member's state, and what it tells the program and the network.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -16,6 +17,13 @@ use crate::view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// The state is sent again after this time.
 pub(crate) const STATE_AGAIN: Time = Time::from_secs(1);
+/// Bytes in a microsecond: what arrives more slowly is asked for although it may be on its way.
+const SLOWEST: u64 = 10;
+
+/// The time that so many bytes may take.
+pub(crate) fn time_of(bytes: u64) -> Time {
+    Time::from_micros(bytes / SLOWEST)
+}
 
 /// What a member wants to happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,6 +235,8 @@ pub struct Core {
     pub(crate) was_primary: bool,
     pub(crate) primary_at: Time,
     pub(crate) lead: Option<Lead>,
+    /// States are on their way to these processes until then.
+    pub(crate) states: BTreeMap<MemberId, Time>,
     /// Where this member gives numbers, if it becomes the sequencer.
     pub(crate) table: StampTable,
     /// Since when this member asks the others: it became the sequencer then. They answer no other member.
@@ -244,6 +254,17 @@ impl Core {
 
     pub(crate) fn multicast(&mut self, message: Message) {
         self.out.push_back(Output::Multicast(message));
+    }
+
+    /// Ask the program for its state, for this process, unless one is on its way there. A program may need longer for a state than a sequencer may
+    /// be silent: if each request had an answer, those that pile up meanwhile would end the next epoch, too.
+    pub(crate) fn take_state(&mut self, to: MemberId) {
+        let now = self.now;
+        self.states.retain(|_, until| *until > now);
+        if let Entry::Vacant(entry) = self.states.entry(to) {
+            entry.insert(now + self.settings.beat);
+            self.out.push_back(Output::TakeState { joiner: to });
+        }
     }
 
     /// The processes that a multicast of this member reaches: the other members, and the processes that follow to become members.

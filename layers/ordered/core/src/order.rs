@@ -6,7 +6,7 @@ use am_wire::stamp::Stamp;
 use bytes::Bytes;
 
 use crate::log::{Content, Entry, Level, Long};
-use crate::member::{Core, Delivery, Role, STATE_AGAIN};
+use crate::member::{Core, Delivery, Role, STATE_AGAIN, time_of};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::outgoing::Submission;
@@ -16,9 +16,6 @@ use crate::view::{Epoch, MemberId, Number, Time};
 /// The most messages in an answer to a request for repair, and the most bytes.
 const REPAIRED: u64 = 64;
 const REPAIRED_BYTES: usize = 64 << 10;
-
-/// Bytes in a microsecond: contents that arrive more slowly are asked for although they may be on their way.
-const SLOWEST: u64 = 10;
 
 /// The time that is allowed for a content doubles so often, with each request for it.
 const MOST_DOUBLED: u32 = 5;
@@ -152,7 +149,7 @@ impl Core {
 
     /// If the content of this message is awaited: the time that all awaited contents may take.
     fn content_time(&self, number: Number) -> Option<Time> {
-        self.apart.awaited(number).map(|_| Time::from_micros(self.apart.awaited_bytes() / SLOWEST))
+        self.apart.awaited(number).map(|_| time_of(self.apart.awaited_bytes()))
     }
 
     /// The content of a long message has arrived, before its place is known or afterwards. Another member sends it only if it is asked.

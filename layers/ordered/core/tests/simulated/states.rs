@@ -148,3 +148,18 @@ fn a_state_ends_the_wait_for_contents_of_another_epoch() {
 fn a_process_that_joins_is_not_in_the_part_that_goes_on() {
     assert!(!with_state(&view(1, &[0, 1], 0)).is_primary() && with_state(&view(1, &[0, 1, 2], 0)).is_primary());
 }
+
+#[test]
+fn a_process_that_asks_for_the_state_again_waits_while_it_is_on_its_way() {
+    let view = view(1, &[0, 1, 2], 0);
+    let (mut core, begin) = (with_state(&view), Duration::from_secs(1));
+    let asked = |core: &mut Core, after| {
+        let now = begin + Duration::from_millis(after);
+        core.on_message(now, MemberId(1), Message::NeedState { epoch: Epoch(1) });
+        let outputs = std::iter::from_fn(|| core.poll()).collect::<Vec<_>>();
+        outputs.iter().filter(|output| matches!(output, Output::TakeState { .. })).count()
+    };
+    assert_eq!([asked(&mut core, 0), asked(&mut core, 1)], [1, 0], "the program has not given it");
+    core.state_taken(MemberId(1), Bytes::from(vec![0; 1_000_000]));
+    assert_eq!([asked(&mut core, 90), asked(&mut core, 200)], [0, 1], "a megabyte may need a tenth of a second");
+}
