@@ -314,14 +314,17 @@ impl Core {
     }
 
     fn heard_sequencer(&mut self, from: MemberId, epoch: Epoch) {
-        let view = self.ballot.view();
-        if epoch == view.epoch && from == view.sequencer {
+        let is_of = |view: &View| epoch == view.epoch && from == view.sequencer;
+        if is_of(self.ballot.view()) {
             self.on_current(epoch);
             self.heard_at = self.now;
             // As long as beats arrive in time, nothing is due.
             if self.is_primary() {
                 self.primary_at = self.now;
             }
+        } else if self.ballot.pending().is_some_and(|pending| is_of(&pending.view)) {
+            // A log or a state takes its time. Another candidate would only begin that anew.
+            self.heard_at = self.now;
         }
     }
 

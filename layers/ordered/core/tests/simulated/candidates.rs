@@ -200,3 +200,21 @@ fn a_candidate_waits_for_members_that_it_has_not_asked_before() {
     // The last one may hold messages that no other has.
     assert_eq!([1, 3, 4].map(&mut promises), [false, false, true]);
 }
+
+#[test]
+fn a_member_that_fetches_the_log_of_a_view_whose_sequencer_beats_is_no_candidate() {
+    let (first, next) = (view(1, &[0, 1, 2]), view(2, &[1, 0, 2]));
+    let mut core = member(&first);
+    let history = vec![(first.epoch, 0), (next.epoch, 1)];
+    let new_view = NewView { view: next.clone(), chain: vec![first], history };
+    core.on_message(Duration::from_millis(10), MemberId(1), Message::NewView(new_view));
+    for beat in 1..20 {
+        let now = Duration::from_millis(10 + u64::from(beat) * 20);
+        let proposed = passes(&mut core, now).iter().find_map(proposal);
+        assert_eq!(proposed, None, "beat {beat} has arrived");
+        let beat = Beat { epoch: next.epoch, beat, next: 1, freed: 0, safe: 0, limits: vec![9; 3], is_settled: false };
+        core.on_message(now, MemberId(1), Message::Beat(beat));
+    }
+    let silent = passes(&mut core, Duration::from_secs(1));
+    assert!(silent.iter().find_map(proposal).is_some(), "nothing arrives any more");
+}
