@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::frames::{Frames, Outcome};
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
+use crate::parts::{MOST_STATE, Misplaced, Parts};
 use crate::replica::{Delivered, Event, MessageId, Replica};
 
 /// How often unused connections are looked for.
@@ -36,6 +37,8 @@ pub struct Group<R> {
     pieces_at: Option<Duration>,
     /// A message whose frame waits for room. All that the core says after it waits, too.
     waits: Option<Output>,
+    /// The bytes of the state, if it is too long for a process that joins.
+    too_long: Option<usize>,
     ended: Option<Ended>,
 }
 
@@ -47,6 +50,7 @@ struct Inside {
     nodes: BTreeMap<MemberId, String>,
     /// Where the network multiplies frames.
     frames: Option<Frames>,
+    parts: Parts,
     malformed: u64,
 }
 
@@ -174,7 +178,15 @@ impl<R: Replica> Group<R> {
     ) -> Result<Group<R>, EndpointError> {
         let mut endpoint: Endpoint<Inside> = node.endpoint(name)?;
         endpoint.on_request(HANDLER, |inside, Request { message, .. }| {
-            let Some((from, content)) = Packet::parse(inside.me, message.words(), message.payload()) else {
+            let parsed = match Packet::part(inside.me, message.words()) {
+                Some((from, place, all)) => match inside.parts.on_part(from, place, all, message.payload()) {
+                    Ok(None) => return,
+                    Ok(Some(whole)) => Packet::parse_whole(&whole).map(|content| (from, content)),
+                    Err(Misplaced) => None,
+                },
+                None => Packet::parse(inside.me, message.words(), message.payload()),
+            };
+            let Some((from, content)) = parsed else {
                 inside.malformed += 1;
                 return;
             };
@@ -190,7 +202,7 @@ impl<R: Replica> Group<R> {
         let frames = Inside::join_frames(&mut endpoint, id.0);
         let link = frames.as_ref().map_or(0, |_| node.link_address().to_u64());
         let core = core(Member { id, name: node.name().into(), link }, endpoint.time());
-        let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, malformed: 0 };
+        let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, parts: Parts::default(), malformed: 0 };
         let mut group = Group {
             tidy_at: endpoint.time() + TIDY,
             endpoint,
@@ -201,6 +213,7 @@ impl<R: Replica> Group<R> {
             next_contact: 0,
             pieces_at: None,
             waits: None,
+            too_long: None,
             ended: None,
         };
         group.follow_frames();
@@ -326,8 +339,14 @@ impl<R: Replica> Group<R> {
         frames.table(core.settings().dissemination, self.endpoint.time()).map(|_| ())
     }
 
-    /// What is wrong with the way of the group's frames to this member, and what to do. Messages arrive nevertheless, slowly.
+    /// What is wrong, and what to do: with the way of the group's frames to this member, whose messages arrive nevertheless, slowly; or with its
+    /// state, without which no process joins.
     pub fn health(&self) -> Option<String> {
+        if let Some(bytes) = self.too_long {
+            return Some(format!(
+                "no process can join: `Replica::save` gives {bytes} bytes of state, and {MOST_STATE} are possible"
+            ));
+        }
         let Inside { core, frames, .. } = &self.inside;
         let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
         let hardly = core.view().has_links() && repaired >= MANY && frames.stamped * 10 < repaired;
@@ -476,10 +495,7 @@ impl<R: Replica> Group<R> {
                     payload: &delivery.payload,
                 });
             }
-            Output::TakeState { joiner } => {
-                let state = self.replica.save().into();
-                self.inside.core.state_taken(joiner, state);
-            }
+            Output::TakeState { joiner } => self.give_state(joiner),
             Output::RestoreState { state, .. } => {
                 self.follow_frames();
                 self.replica.restore(&state);
@@ -504,6 +520,14 @@ impl<R: Replica> Group<R> {
             }
         }
         None
+    }
+
+    fn give_state(&mut self, joiner: MemberId) {
+        let state = self.replica.save();
+        self.too_long = Some(state.len()).filter(|bytes| *bytes > MOST_STATE);
+        if self.too_long.is_none() {
+            self.inside.core.state_taken(joiner, state.into());
+        }
     }
 
     /// Send a message as a frame, if it is one for that.

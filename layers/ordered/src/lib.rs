@@ -61,6 +61,7 @@ mod frames;
 mod group;
 mod links;
 mod packet;
+mod parts;
 mod pieces;
 mod replica;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, Endpoint, HandlerId};
+use am_api::{Connection, Endpoint, HandlerId, RequestError};
 use am_base::Link;
 
 use crate::packet::Packet;
@@ -17,6 +17,8 @@ const MOST_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// A process that takes nothing for this time is not waited for.
 const STALLED: Duration = Duration::from_millis(500);
+/// A part of a longer message, unless the peer accepts less.
+const PART: usize = 64 << 10;
 /// A link is closed after this time without a message.
 const UNUSED: Duration = Duration::from_secs(60);
 
@@ -36,6 +38,10 @@ pub(crate) struct Links {
 struct Waiting {
     link: Link,
     queue: VecDeque<Packet>,
+    /// Bytes of the first one that have left.
+    left: usize,
+    part: usize,
+    /// Bytes of contents that wait.
     bytes: usize,
     /// By the node's clock.
     used_at: Duration,
@@ -49,8 +55,14 @@ impl Links {
 
     /// Queue a message for a node. `now` is the time of the endpoint.
     pub(crate) fn push(&mut self, now: Duration, node: &str, packet: Packet) {
-        let new =
-            || Waiting { link: Link::to(node, &*self.endpoint, 0), queue: VecDeque::new(), bytes: 0, used_at: now };
+        let new = || Waiting {
+            link: Link::to(node, &*self.endpoint, 0),
+            queue: VecDeque::new(),
+            left: 0,
+            part: PART,
+            bytes: 0,
+            used_at: now,
+        };
         let links = match self.links.get_mut(node) {
             Some(links) => links,
             None => self.links.entry(node.into()).or_default(),
@@ -60,7 +72,7 @@ impl Links {
             self.dropped += 1;
             return;
         }
-        waiting.bytes += packet.payload.len();
+        waiting.bytes += content_bytes(&packet);
         waiting.queue.push_back(packet);
     }
 
@@ -86,7 +98,7 @@ impl Links {
         self.links.retain(|_, links| links.iter().any(Option::is_some));
     }
 
-    /// The bytes that wait for the process that is furthest behind. One that has taken nothing for long does not count.
+    /// The bytes of contents that wait for the process that is furthest behind. One that has taken nothing for long does not count.
     pub(crate) fn backlog(&self, now: Duration) -> usize {
         let takes = |waiting: &&Waiting| waiting.used_at + STALLED > now;
         self.links.values().flatten().flatten().filter(takes).map(|waiting| waiting.bytes).max().unwrap_or(0)
@@ -98,6 +110,10 @@ impl Links {
     }
 }
 
+fn content_bytes(packet: &Packet) -> usize {
+    if packet.is_content() { packet.payload.len() } else { 0 }
+}
+
 impl Waiting {
     /// `time` is the endpoint's, and `now` stands for it where pauses are measured.
     fn flush<S>(&mut self, endpoint: &Endpoint<S>, time: Duration, now: Instant, dropped: &mut u64) -> usize {
@@ -106,24 +122,44 @@ impl Waiting {
             // In a pause, or the node has no flow for another connection.
             Ok(None) | Err(_) => return 0,
         };
-        let before = self.queue.len();
+        let mut sent = 0;
         while let Some(packet) = self.queue.front() {
-            match endpoint.try_request(to, HANDLER, packet.words(), &packet.payload) {
-                Ok(()) => self.used_at = time,
+            let rest = packet.payload.len() - self.left;
+            let is_part = packet.has_parts() && packet.payload.len() > self.part;
+            let result = match is_part {
+                true => {
+                    let part = &packet.payload[self.left..self.left + rest.min(self.part)];
+                    endpoint.try_request(to, HANDLER, &packet.part_words(self.left), part)
+                }
+                false => endpoint.try_request(to, HANDLER, packet.words(), &packet.payload),
+            };
+            match result {
+                Ok(()) => {
+                    (self.used_at, sent) = (time, sent + 1);
+                    if is_part && rest > self.part {
+                        self.left += self.part;
+                        continue;
+                    }
+                }
                 Err(error) if error.is_temporary() => break,
-                Err(am_api::RequestError::TooLarge { .. }) => *dropped += 1,
+                Err(RequestError::TooLarge { most, .. }) if packet.has_parts() && (1..self.part).contains(&most) => {
+                    (self.part, self.left) = (most, 0);
+                    continue;
+                }
+                Err(RequestError::TooLarge { .. }) => *dropped += 1,
                 Err(_) => {
                     // What waits is old when the process answers again: the protocol says anew what matters.
                     *dropped += self.queue.len() as u64;
                     self.queue.clear();
-                    self.bytes = 0;
+                    (self.bytes, self.left, self.part) = (0, 0, PART);
                     self.link.end(now + PAUSE);
                     return 0;
                 }
             }
-            self.bytes -= packet.payload.len();
+            self.bytes -= content_bytes(packet);
+            self.left = 0;
             self.queue.pop_front();
         }
-        before - self.queue.len()
+        sent
     }
 }

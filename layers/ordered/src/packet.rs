@@ -1,11 +1,11 @@
 //! How the core's messages travel: as requests with up to four words.
 //!
-//! | word | control | to be stamped | stamped |
-//! | --- | --- | --- | --- |
-//! | 0 | the sender's id | the sender's id | the id of the node that sends it |
-//! | 1 | kind | kind, form, epoch | kind, form, sender's slot, epoch |
-//! | 2 | the receiver's id | the sender's number | number in the order |
-//! | 3 | | | the sender's number, its limit |
+//! | word | control | part of a control message | to be stamped | stamped |
+//! | --- | --- | --- | --- | --- |
+//! | 0 | the sender's id | the sender's id | the sender's id | the id of the node that sends it |
+//! | 1 | kind | kind | kind, form, epoch | kind, form, sender's slot, epoch |
+//! | 2 | the receiver's id | the receiver's id | the sender's number | number in the order |
+//! | 3 | | its place, and the message's length, in bytes | | the sender's number, its limit |
 //!
 //! A control message is the payload, in postcard's form. The others have the program's own payload, or the name of a content that travels apart,
 //! in a request with its id and its sender as words 2 and 3.
@@ -20,6 +20,7 @@ const CONTROL: u8 = 0;
 const SUBMIT: u8 = 1;
 const STAMPED: u8 = 2;
 const DATA: u8 = 3;
+const PART: u8 = 4;
 
 /// Longer payloads have a connection of their own.
 const LONG: usize = 4096;
@@ -42,8 +43,24 @@ impl Packet {
         self.payload.len() > LONG
     }
 
+    /// Whether it is the content of a message.
+    pub(crate) fn is_content(&self) -> bool {
+        self.words[1] == u64::from(DATA)
+    }
+
+    /// Whether it may travel in parts: a program's messages may not be longer than all members accept, and its state may.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.words[1] == u64::from(CONTROL)
+    }
+
     pub(crate) fn words(&self) -> &[u64] {
         &self.words[..self.count]
+    }
+
+    /// The words of the part that begins there.
+    pub(crate) fn part_words(&self, place: usize) -> [u64; 4] {
+        let [from, _, to, _] = self.words;
+        [from, PART.into(), to, (place as u64) << 32 | self.payload.len() as u64]
     }
 
     /// A message from one process to another.
@@ -69,12 +86,27 @@ impl Packet {
         }
     }
 
+    /// The sender, the place and the message's length, if a request is a part of a control message for this process.
+    pub(crate) fn part(me: MemberId, words: &[u64]) -> Option<(MemberId, usize, usize)> {
+        match *words {
+            [from, kind, to, place] if kind == u64::from(PART) && to == me.0 => {
+                Some((MemberId(from), (place >> 32) as usize, place as u32 as usize))
+            }
+            _ => None,
+        }
+    }
+
+    /// The control message whose parts are together.
+    pub(crate) fn parse_whole(payload: &[u8]) -> Option<Message> {
+        postcard::from_bytes(payload).ok().filter(is_control)
+    }
+
     /// The message in a request, and its sender. `None`: it is malformed, or for a process that ran here before.
     pub(crate) fn parse(me: MemberId, words: &[u64], payload: &[u8]) -> Option<(MemberId, Message)> {
         let (&[from, head, second], rest) = words.split_first_chunk()?;
         let (form, sender, epoch) = ((head >> 8) as u8, (head >> 16) as u16, Epoch((head >> 32) as u32));
         let message = match (head as u8, rest) {
-            (CONTROL, []) if second == me.0 => postcard::from_bytes(payload).ok().filter(is_control)?,
+            (CONTROL, []) if second == me.0 => Packet::parse_whole(payload)?,
             (CONTROL, []) if second == ANY.0 => postcard::from_bytes(payload).ok().filter(is_join)?,
             (DATA, [sender]) => {
                 let (sender, id) = (MemberId(*sender), second);

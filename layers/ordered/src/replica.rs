@@ -13,7 +13,7 @@ pub trait Replica {
     /// The next message of the group, from this member or another one.
     fn deliver(&mut self, message: &Delivered<'_>);
 
-    /// The state, for a member that joins: it begins with the effect of all messages that were delivered here.
+    /// The state, for a member that joins: it begins with the effect of all messages that were delivered here. It may have 1,023 MiB.
     fn save(&self) -> Vec<u8> {
         vec![]
     }

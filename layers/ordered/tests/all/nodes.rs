@@ -176,3 +176,19 @@ fn too_many_waiting_messages_are_refused_and_nothing_is_lost() {
     let (needs, most) = (1 << 20, (1 << 20) - 256);
     assert_eq!(group.send(Level::Agreed, vec![0; needs]), Err(SendError::TooLong { needs, most }));
 }
+
+#[test]
+fn a_process_joins_with_a_state_that_is_longer_than_a_message() {
+    let said = vec![b'x'; 3 << 20];
+    let told = Told { messages: vec![("alpha".into(), said.clone())], ..Told::default() };
+    let open = |name: &str, most| Node::builder(name).max_message(most).open("sim:35").expect("a node");
+    let alpha = Group::found(&open("alpha", 1 << 20), "g", Settings::default(), told).expect("a name");
+    let mut groups = vec![alpha];
+    // One accepts no message longer than a frame.
+    for (name, most) in [("beta", 1 << 20), ("gamma", 0)] {
+        let node = open(name, most);
+        groups.push(Group::join(&node, "g", &["alpha"], Settings::default(), Told::default()).expect("a name"));
+    }
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3));
+    groups.iter().for_each(|group| assert!(group.replica().messages == [("alpha".into(), said.clone())]));
+}
