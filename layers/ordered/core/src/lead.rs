@@ -62,7 +62,7 @@ impl Core {
         let consumed = answering.map(Mark::consumed).min().unwrap_or(self.delivered).min(self.delivered);
         lead.take_back(consumed, now);
         let all = self.marks.values().map(Mark::consumed);
-        let learners = lead.learners.values().filter_map(|learner| learner.held);
+        let learners = lead.learners.values().filter_map(|learner| learner.held.or(learner.state_end));
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
         let kept = lead.sequencer.next().saturating_sub(self.settings.kept as u64);
         let kept = kept.max(self.log.first_within(KEPT_BYTES).min(lead.sequencer.recycled())).min(self.log.held());
@@ -258,6 +258,7 @@ impl Core {
                     member,
                     state_sent_at: None,
                     has_state: false,
+                    state_end: None,
                     held: None,
                     heard_at: now,
                     ready_since: None,
@@ -290,6 +291,9 @@ impl Core {
     /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
     pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
         self.states.insert(joiner, self.now + self.settings.beat + time_of(state.len() as u64));
+        if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&joiner)) {
+            learner.state_end = Some(self.delivered);
+        }
         let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
         self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
     }

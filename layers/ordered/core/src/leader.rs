@@ -40,6 +40,8 @@ pub(crate) struct Learner {
     pub(crate) member: Member,
     pub(crate) state_sent_at: Option<Time>,
     pub(crate) has_state: bool,
+    /// The state that was sent to it ends before this number. What follows is kept for it.
+    pub(crate) state_end: Option<Number>,
     /// What it holds of this epoch's log, once it has the state.
     pub(crate) held: Option<Number>,
     pub(crate) heard_at: Time,

@@ -163,3 +163,28 @@ fn a_process_that_asks_for_the_state_again_waits_while_it_is_on_its_way() {
     core.state_taken(MemberId(1), Bytes::from(vec![0; 1_000_000]));
     assert_eq!([asked(&mut core, 90), asked(&mut core, 200)], [0, 1], "a megabyte may need a tenth of a second");
 }
+
+#[test]
+fn what_follows_a_state_is_kept_while_it_is_on_its_way() {
+    let member = |id| Member { id: MemberId(id), name: format!("m{id}"), link: 0 };
+    let mut core = Core::found(member(0), Settings::default(), Duration::ZERO);
+    core.on_message(Duration::from_millis(1), MemberId(1), Message::Join { member: member(1), held: None });
+    let outputs = |core: &mut Core| std::iter::from_fn(|| core.poll()).collect::<Vec<_>>();
+    core.on_time(Duration::from_millis(20));
+    assert!(outputs(&mut core).iter().any(|output| matches!(output, Output::TakeState { .. })));
+    core.state_taken(MemberId(1), Bytes::from(vec![0; 10_000_000]));
+    for nth in 0..10 {
+        let now = Duration::from_millis(40 + nth * 20);
+        core.send(now, Level::Agreed, Bytes::new()).expect("room");
+        core.on_time(now);
+        outputs(&mut core);
+    }
+    let (epoch, now) = (core.view().epoch, Duration::from_millis(500));
+    core.on_message(now, MemberId(1), Message::Join { member: member(1), held: Some(0) });
+    core.on_message(now, MemberId(1), Message::Repair { epoch, from: 0, to: 10 });
+    let repaired = outputs(&mut core).into_iter().find_map(|output| match output {
+        Output::Send { message: Message::Repaired { entries, .. }, .. } => Some(entries.len()),
+        _ => None,
+    });
+    assert_eq!(repaired, Some(10));
+}
