@@ -22,6 +22,9 @@ const STAMPED: u8 = 2;
 const DATA: u8 = 3;
 const PART: u8 = 4;
 
+/// Room for a control message, or for what is around a state.
+const SMALL: usize = 256;
+
 /// Longer payloads have a connection of their own.
 const LONG: usize = 4096;
 
@@ -80,7 +83,10 @@ impl Packet {
                 Packet { words: [from.0, DATA.into(), id, sender.0], count: 4, payload }
             }
             other => {
-                let payload = postcard::to_allocvec(&other).expect("all of it can be written").into();
+                // A buffer that grows would copy a long state several times, and the others wait meanwhile.
+                let state = if let Message::State(state) = &other { state.state.len() } else { 0 };
+                let payload = postcard::to_extend(&other, Vec::with_capacity(state + SMALL));
+                let payload = payload.expect("all of it can be written").into();
                 Packet { words: [from.0, CONTROL.into(), to.0, 0], count: 3, payload }
             }
         }

@@ -14,6 +14,8 @@ pub trait Replica {
     fn deliver(&mut self, message: &Delivered<'_>);
 
     /// The state, for a member that joins: it begins with the effect of all messages that were delivered here. It may have 1,023 MiB.
+    /// The group waits while it is made: if that takes longer than [`Settings::silence`](crate::Settings::silence), the others choose another
+    /// sequencer, which is asked for the state next.
     fn save(&self) -> Vec<u8> {
         vec![]
     }
