@@ -288,7 +288,7 @@ impl Core {
         due.collect::<Vec<_>>().into_iter().for_each(|joiner| self.take_state(joiner));
     }
 
-    /// The program's state, as [`Output::TakeState`] asked for it: it contains all messages that were delivered.
+    /// The program's state, as [`Output::TakeState`](crate::Output::TakeState) asked for it: it contains all messages that were delivered.
     pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
         self.states.insert(joiner, self.now + self.settings.beat + time_of(state.len() as u64));
         if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&joiner)) {
