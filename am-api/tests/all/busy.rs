@@ -1,6 +1,7 @@
 //! A program that does not poll is not taken for a dead one: a handler that sleeps, and a process that is stopped where
 //! something outside it says that it lives.
 
+use std::net::Ipv4Addr;
 use std::process;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -154,7 +155,7 @@ fn a_stopped_process_lives_over_shm() {
 
 #[test]
 fn a_stopped_process_lives_over_tcp() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = am_netns::free_port(Ipv4Addr::LOCALHOST);
     outlasts_a_stop(&format!("tcp:127.0.0.1:{port}"), &format!("tcp:127.0.0.1:0,peer=127.0.0.1:{port}"));
 }
 

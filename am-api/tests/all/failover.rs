@@ -1,18 +1,15 @@
 //! The better of two transports dies in the middle of a flood: its socket, its
 //! connection, its membership in a segment. All messages arrive once, over the other; then it is there again.
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::Ipv4Addr;
 
 use crate::mortal::Pair;
 
 /// Sockets on loopback of their own for alpha and beta.
 fn sockets(scheme: &str) -> [String; 2] {
     [0, 1].map(|_| {
-        let port = match scheme {
-            "udp" => UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()),
-            _ => TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()),
-        };
-        format!("{scheme}:{},frame=1514", port.expect("a free port"))
+        let port = am_netns::free_port(Ipv4Addr::LOCALHOST);
+        format!("{scheme}:127.0.0.1:{port},frame=1514")
     })
 }
 

@@ -2,7 +2,7 @@
 //! another port, with another address. Who introduces whom, and when, makes no
 //! difference, and neither does a first word that is lost.
 
-use std::net::UdpSocket;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use crate::common::{Side, plain, until};
@@ -15,9 +15,8 @@ fn on(scheme: &str, port: u16) -> String {
     format!("{scheme}:127.0.0.1:{port}")
 }
 
-/// A port that nobody has.
 fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    am_netns::free_port(Ipv4Addr::LOCALHOST)
 }
 
 fn open(name: &str, on: &str) -> (Side<u64>, Switch) {

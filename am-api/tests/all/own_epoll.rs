@@ -1,5 +1,6 @@
 //! Programs that wait in a loop of their own, and wakers.
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,13 +16,9 @@ fn ping_pong(alpha_on: &str, beta_on: &str) {
     own_loop::ping_pong(Wakes::Frames, || open(alpha_on), || open(beta_on));
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Names of both ends, which know each other's address.
 pub(crate) fn sockets(scheme: &str) -> [String; 2] {
-    let [a, b] = [free_port(), free_port()];
+    let [a, b] = [(); 2].map(|()| am_netns::free_port(Ipv4Addr::LOCALHOST));
     [(a, b), (b, a)].map(|(own, peer)| format!("{scheme}:127.0.0.1:{own},peer=127.0.0.1:{peer}"))
 }
 

@@ -5,7 +5,7 @@ use am_testing::{common, mortal};
 mod ends;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,7 @@ fn memif_dies_and_udp_goes_on() {
         let there = format!("role={role},id=0,socket={},socket-abstract=no", socket.display());
         format!("dpdk:net_memif{number},{there},am.pages=normal,am.frames=8192")
     };
-    let udp = || {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        format!("udp:{},frame=1514", socket.local_addr().unwrap())
-    };
+    let udp = || format!("udp:127.0.0.1:{},frame=1514", am_netns::free_port(Ipv4Addr::LOCALHOST));
     let (alpha, beta) = ([memif(0, "server"), udp()], [memif(1, "client"), udp()]);
     let mut pair = Pair::open([&alpha[0], &alpha[1]], [&beta[0], &beta[1]]);
     for end in [1, 0, 1, 0] {

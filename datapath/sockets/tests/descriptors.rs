@@ -43,7 +43,7 @@ fn leave_room_for(more: u64) -> Lowered {
 
 /// Everybody who comes is looked at, until nobody waits.
 fn settle(end: &mut Tcp) {
-    (0..2000).for_each(|_| assert_eq!(receive(end), []));
+    (0..2000).for_each(|_| assert!(receive(end).is_empty()));
 }
 
 /// The limit is the process's: one test at a time.
@@ -136,7 +136,7 @@ fn sleep(ends: &mut [&mut Tcp], time: Duration) -> u32 {
         woken += u32::from(is_woken[0]);
         let turned = ends.iter_mut().zip(is_woken).filter(|(_, is_woken)| *is_woken);
         // Several times: with few connections, only some of the polls check for a new one.
-        turned.for_each(|(end, _)| (0..64).for_each(|_| assert_eq!(receive(*end), [])));
+        turned.for_each(|(end, _)| (0..64).for_each(|_| assert!(receive(*end).is_empty())));
     }
     woken
 }

@@ -40,12 +40,14 @@
 
 mod bridge;
 mod error;
+mod free_port;
 mod host;
 mod interface;
 mod tap;
 
 pub use bridge::{Bridge, BridgeOptions, FdbEntry, WIRE_OVERHEAD};
 pub use error::HostError;
+pub use free_port::free_port;
 pub use host::Host;
 pub use interface::{Interface, VethOptions, veth};
 pub use tap::Tap;

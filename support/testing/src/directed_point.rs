@@ -1,5 +1,6 @@
 //! Processes of a graph of Directed Point, each with its NID.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -14,10 +15,9 @@ pub fn table(lines: &[String]) -> NamedTempFile {
     file
 }
 
-/// A free port of UDP.
+/// A node at a free port of UDP.
 pub fn udp_line(nid: usize) -> String {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-    format!("{nid} udp:{}", socket.local_addr().expect("it is bound"))
+    format!("{nid} udp:127.0.0.1:{}", am_netns::free_port(Ipv4Addr::LOCALHOST))
 }
 
 /// The preload library, in this directory.

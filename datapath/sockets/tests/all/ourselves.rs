@@ -13,7 +13,7 @@ fn a_node_that_dials_itself_gives_up() {
     let port = place(&end).rsplit(':').next().unwrap().to_owned();
     end.add_peer(&format!("127.0.0.2:{port}")).unwrap();
     until("it finds itself, and knows no other place", || {
-        assert_eq!(receive(&mut end), []);
+        assert!(receive(&mut end).is_empty());
         end.link_error().is_none() && counter(&end, "tcp_connections") == 0
     });
     assert_eq!((counter(&end, "tcp_dialed"), counter(&end, "tcp_accepted")), (1, 1));
@@ -30,7 +30,7 @@ fn a_peer_that_claims_our_address_displaces_no_other() {
     let hello = [&b"\xffam-tcp\x01"[..], &ours, &port, &1500u32.to_be_bytes()].concat();
     stranger.write_all(&hello).unwrap();
     until("he is closed", || {
-        assert_eq!(receive(&mut end), []);
+        assert!(receive(&mut end).is_empty());
         counter(&end, "tcp_closed_ended") == 1
     });
     assert!(end.link_error().is_some(), "it still looks for who may be there");

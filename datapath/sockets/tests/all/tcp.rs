@@ -199,7 +199,7 @@ fn invalid_streams_are_closed_and_others_go_on() {
         TcpStream::connect(&there).unwrap().shutdown(how).unwrap();
     }
     until("they are closed", || {
-        assert_eq!(receive(&mut ends[1]), []);
+        assert!(receive(&mut ends[1]).is_empty());
         counter(&ends[1], "tcp_closed_garbage") == said.len() as u64 && counter(&ends[1], "tcp_connections") == 1
     });
     for mut stranger in strangers {
@@ -224,7 +224,7 @@ fn a_silent_connection_is_closed_in_time_even_by_a_sleeping_node() {
     while counter(&end, "tcp_closed_silent") < 2 {
         assert!(start.elapsed() < crate::ends::PATIENCE);
         poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], PollTimeout::MAX).unwrap();
-        assert_eq!(receive(&mut end), []);
+        assert!(receive(&mut end).is_empty());
     }
     assert!(start.elapsed() > Duration::from_secs(2), "they had time");
     assert_eq!(counter(&end, "tcp_connections"), 0);
@@ -263,10 +263,10 @@ fn strangers_do_not_take_all_connections() {
         let hello = hello([2, 0, 0, 9, high, low], 9, 1500);
         stranger.write_all(&[&hello[..], &prefix(60), &[2; 60]].concat()).unwrap();
         strangers.push(stranger);
-        (0..40).for_each(|_| assert_eq!(receive(&mut end), []));
+        (0..40).for_each(|_| assert!(receive(&mut end).is_empty()));
     }
     until("all are looked at", || {
-        assert_eq!(receive(&mut end), []);
+        assert!(receive(&mut end).is_empty());
         counter(&end, "tcp_accepted") + counter(&end, "tcp_refused_full") == 300
     });
     assert_eq!((counter(&end, "tcp_accepted"), counter(&end, "tcp_peers")), (256, 256));
@@ -287,7 +287,7 @@ fn strangers_do_not_take_all_connections() {
     frame[12..14].copy_from_slice(&[0x88, 0xb6]);
     strangers[5].write_all(&[&prefix(60)[..], &frame].concat()).unwrap();
     until("its frame is turned away by steering", || {
-        assert_eq!(receive(&mut end), []);
+        assert!(receive(&mut end).is_empty());
         counter(&end, "steer_drop_unknown_version") == 1
     });
 }
@@ -299,7 +299,7 @@ fn silent_connections_keep_no_peer_out() {
     let there = place(&end);
     let connect = |end: &mut Tcp| {
         let stranger = TcpStream::connect(&there).unwrap();
-        (0..40).for_each(|_| assert_eq!(receive(end), []));
+        (0..40).for_each(|_| assert!(receive(end).is_empty()));
         stranger
     };
     let mut silent: Vec<TcpStream> = (0..300).map(|_| connect(&mut end)).collect();
@@ -373,7 +373,7 @@ fn a_sleeper_is_woken_by_what_arrives_and_by_room() {
     };
     // Some idle looks, as before one sleeps, and nothing wakes.
     for end in &mut ends {
-        (0..100).for_each(|_| assert_eq!(receive(end), []));
+        (0..100).for_each(|_| assert!(receive(end).is_empty()));
         assert!(!awake(end, 0));
     }
     send(&mut ends[0], to, 1, 100);
@@ -387,7 +387,7 @@ fn a_sleeper_is_woken_by_what_arrives_and_by_room() {
         sent += ends[0].send(to, &frame) as u32;
         ends[0].flush();
     }
-    (0..100).for_each(|_| assert_eq!(receive(&mut ends[0]), []));
+    (0..100).for_each(|_| assert!(receive(&mut ends[0]).is_empty()));
     assert!(!awake(&ends[0], 0));
     let mut arrived = 0;
     while arrived < 20 {

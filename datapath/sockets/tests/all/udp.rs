@@ -197,10 +197,10 @@ fn garbage_is_counted_and_teaches_nothing() {
             })
             .collect();
         stranger.send_to(&noise, place(&ends[1])).unwrap();
-        assert_eq!(receive(&mut ends[1]), []);
+        assert!(receive(&mut ends[1]).is_empty());
     }
     until("all of it is turned away", || {
-        assert_eq!(receive(&mut ends[1]), []);
+        assert!(receive(&mut ends[1]).is_empty());
         counter(&ends[1], "udp_lost_received_too_long") == 3
     });
     assert_eq!(counter(&ends[1], "udp_places"), 1);
@@ -219,7 +219,7 @@ fn a_peer_that_restarts_at_its_place_is_found_again() {
     for number in 0..50 {
         let frame = numbered(&near, Address::BROADCAST, number, 100);
         assert!(near.send(Address::BROADCAST, &frame), "room");
-        assert_eq!(receive(&mut near), []);
+        assert!(receive(&mut near).is_empty());
     }
     assert_eq!(near.link_error(), None);
     let mut again = udp(&format!("udp:{there}"));

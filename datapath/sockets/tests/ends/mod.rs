@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
@@ -160,8 +160,7 @@ pub(crate) fn connect(ends: &mut [Tcp]) {
 
 /// Two of them on this host, each connected to the other.
 pub(crate) fn connected_pair(host: &str) -> [Udp; 2] {
-    let free = || UdpSocket::bind(format!("{host}:0")).unwrap();
-    let (one, other) = (free(), free());
-    let [one, other] = [one, other].map(|socket| socket.local_addr().unwrap());
+    let address: IpAddr = host.trim_matches(['[', ']']).parse().unwrap();
+    let [one, other] = [(); 2].map(|()| SocketAddr::new(address, am_netns::free_port(address)));
     [(one, other), (other, one)].map(|(local, peer)| udp(&format!("udp:{local},connect={peer}")))
 }

@@ -1,5 +1,6 @@
 //! Daemons with a wire between them are killed while programs talk over it.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -30,8 +31,7 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Hosts {
-        let sockets = [0, 1].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
-        let wires = sockets.map(|socket| format!("udp:{}", socket.local_addr().unwrap()));
+        let wires = [(); 2].map(|()| format!("udp:127.0.0.1:{}", am_netns::free_port(Ipv4Addr::LOCALHOST)));
         let mut hosts = Hosts { places: [Place::new(), Place::new()], wires, daemons: [None, None] };
         (0..2).for_each(|host| hosts.start(host));
         hosts

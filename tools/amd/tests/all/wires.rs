@@ -1,5 +1,7 @@
 //! Two daemons and a wire between them.
 
+use std::net::Ipv4Addr;
+
 use am_daemon::{Daemon, DaemonOptions};
 use am_transport::loopback;
 
@@ -42,10 +44,7 @@ fn over_a_wire_in_memory() {
 #[test]
 fn over_udp_and_across_a_restart() {
     let places = [Place::new(), Place::new()];
-    let [near, far] = [0, 1].map(|_| {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        format!("udp:{}", socket.local_addr().unwrap())
-    });
+    let [near, far] = [(); 2].map(|()| format!("udp:127.0.0.1:{}", am_netns::free_port(Ipv4Addr::LOCALHOST)));
     let first = Process::start(&[&near, "--peer", &far], &places[0].socket());
     let second = Process::start(&[&far, "--peer", &near], &places[1].socket());
     reach_each_other(&places);
