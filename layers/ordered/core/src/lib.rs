@@ -236,6 +236,10 @@ impl Core {
         if self.role == Role::Ended || self.is_me(from) {
             return;
         }
+        if !message.is_possible() {
+            self.counters.impossible += 1;
+            return;
+        }
         if !self.may_say(from, &message) {
             self.counters.strangers += 1;
             return;
@@ -306,7 +310,9 @@ impl Core {
     /// A message has arrived that a network has stamped, in the sequencer's name. It does not show that the sequencer's process lives.
     pub fn on_stamped_frame(&mut self, now: Time, stamped: Stamped) {
         self.advance(now);
-        if self.role == Role::Member {
+        if !stamped.is_possible() {
+            self.counters.impossible += 1;
+        } else if self.role == Role::Member {
             self.on_stamped(stamped);
             self.submit();
             self.send_token();

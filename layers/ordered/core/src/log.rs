@@ -26,6 +26,16 @@ pub enum Content {
     Apart(Long),
 }
 
+impl Content {
+    /// Whether a member can have sent it.
+    pub(crate) fn is_possible(&self) -> bool {
+        match self {
+            Content::Here(_) => true,
+            Content::Apart(long) => long.is_possible(),
+        }
+    }
+}
+
 /// Names the content of a long message, which travels apart from its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Long {
@@ -33,6 +43,13 @@ pub struct Long {
     pub id: u64,
     /// Its bytes.
     pub length: u64,
+}
+
+impl Long {
+    /// Whether a node accepts a message of this length: a member waits for it, the longer the more.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.length <= 1 << 30
+    }
 }
 
 /// A message with its place in the order.

@@ -89,6 +89,8 @@ pub struct Delivery {
 /// What has happened to messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// With a number that no group reaches, or a view that none can have.
+    pub impossible: u64,
     /// From processes that are no members, and may not send them.
     pub strangers: u64,
     /// Of an epoch that has ended, or has not begun here.

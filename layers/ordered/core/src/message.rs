@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Content, Entry, Level};
-use crate::view::{Epoch, Member, MemberId, Number, View};
+use crate::log::{Content, Entry, Level, Long};
+use crate::view::{Epoch, MOST_NUMBER, Member, MemberId, Number, View};
 
 /// A message between two processes of a group.
 ///
@@ -135,6 +135,58 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Whether a group can have got as far as it says. A stranger may say anything.
+    pub(crate) fn is_possible(&self) -> bool {
+        let are_possible = |numbers: &[Number]| numbers.iter().all(|number| *number <= MOST_NUMBER);
+        let is_history = |history: &[(Epoch, Number)]| {
+            history.iter().all(|(epoch, begin)| epoch.is_possible() && are_possible(&[*begin]))
+        };
+        let is_chain = |chain: &[View]| chain.iter().all(View::is_possible);
+        match self {
+            Message::Stamped(stamped) => stamped.is_possible(),
+            Message::Beat(Beat { epoch, next, freed, safe, .. }) => {
+                epoch.is_possible() && are_possible(&[*next, *freed, *safe])
+            }
+            Message::Ack(Ack { epoch, held, consumed, .. }) => epoch.is_possible() && are_possible(&[*held, *consumed]),
+            Message::Token { epoch, consumed, .. } => epoch.is_possible() && are_possible(&[*consumed]),
+            Message::Repair { epoch, from, to } => epoch.is_possible() && are_possible(&[*from, *to]),
+            Message::NeedData { number, .. } => are_possible(&[*number]),
+            Message::Repaired { epoch, entries, first } => {
+                let is_entry = |entry: &Entry| {
+                    entry.epoch.is_possible()
+                        && are_possible(&[entry.number])
+                        && entry.long.as_ref().is_none_or(Long::is_possible)
+                };
+                epoch.is_possible() && are_possible(&[*first]) && entries.iter().all(is_entry)
+            }
+            Message::Promise { epoch, promise: Promise { chain, history, held, ranges } } => {
+                let is_range = |(from, to): &(Number, Number)| are_possible(&[*from, *to]);
+                epoch.is_possible()
+                    && is_chain(chain)
+                    && is_history(history)
+                    && are_possible(&[*held])
+                    && ranges.iter().all(is_range)
+            }
+            Message::NewView(NewView { view, chain, history }) => {
+                view.is_possible() && is_chain(chain) && is_history(history)
+            }
+            Message::State(State { view, history, number, .. }) => {
+                view.is_possible() && is_history(history) && are_possible(&[*number])
+            }
+            Message::Join { held, .. } => are_possible(held.as_slice()),
+            Message::Submit { epoch, content, .. } => epoch.is_possible() && content.is_possible(),
+            Message::Propose { epoch }
+            | Message::Refuse { promised: epoch }
+            | Message::Installed { epoch }
+            | Message::Resign { epoch }
+            | Message::NeedState { epoch }
+            | Message::PutOut { epoch, .. } => epoch.is_possible(),
+            Message::Data { .. } | Message::Leave => true,
+        }
+    }
+}
+
 /// A message with its number, as the sequencer sends it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stamped {
@@ -152,6 +204,13 @@ pub struct Stamped {
     pub level: Level,
     /// Its content.
     pub content: Content,
+}
+
+impl Stamped {
+    /// As [`Message::is_possible`].
+    pub(crate) fn is_possible(&self) -> bool {
+        self.epoch.is_possible() && self.number <= MOST_NUMBER && self.content.is_possible()
+    }
 }
 
 /// What the sequencer says regularly.

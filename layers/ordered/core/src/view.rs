@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use am_wire::Address;
+use am_wire::stamp::SENDERS;
 use serde::{Deserialize, Serialize};
 
 /// A time since any origin that the member's program chooses. It never goes back.
@@ -34,8 +35,18 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
+impl Epoch {
+    /// Whether a group can have got this far.
+    pub(crate) fn is_possible(self) -> bool {
+        self.0 <= 1 << 30
+    }
+}
+
 /// A place in the order. The first message of a group has 0.
 pub type Number = u64;
+
+/// No group gets this far: with a message in each nanosecond it takes 36 years. So sums of numbers have room.
+pub(crate) const MOST_NUMBER: Number = 1 << 60;
 
 /// The members of a group during an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,6 +64,12 @@ pub struct View {
 }
 
 impl View {
+    /// Whether a group can have this view.
+    pub(crate) fn is_possible(&self) -> bool {
+        let is_once = |id: MemberId| self.ids().filter(|other| *other == id).count() == 1;
+        self.epoch.is_possible() && self.members.len() <= SENDERS && self.has(self.sequencer) && self.ids().all(is_once)
+    }
+
     /// A member's slot.
     pub fn slot(&self, id: MemberId) -> Option<usize> {
         self.members.iter().position(|member| member.id == id)
