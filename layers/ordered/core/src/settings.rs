@@ -54,6 +54,14 @@ pub struct Settings {
 
 /// A process needs this time to answer at all.
 const SHORTEST_PATIENCE: Time = Time::from_millis(100);
+/// A sequencer that does nothing else can be silent for this time.
+const SHORTEST_SILENCE: Time = Time::from_millis(10);
+/// Each beat is answered by all.
+const SHORTEST_BEAT: Time = Time::from_millis(1);
+/// Beats are at least as often: processes join at a beat, and credits return.
+const LONGEST_BEAT: Time = Time::from_secs(1);
+/// Beats in the time for which a sequencer may be silent, at least: one may be lost.
+const BEATS: u32 = 3;
 /// No time of a group is longer, in place of "never".
 const LONGEST: Time = Time::from_secs(1 << 30);
 /// The most messages of either kind.
@@ -64,10 +72,12 @@ impl Settings {
     pub(crate) fn within_bounds(mut self) -> Settings {
         self.capacity = self.capacity.clamp(1, MOST);
         self.kept = self.kept.clamp(self.capacity.max(2 * SENDERS), MOST);
-        for time in [&mut self.beat, &mut self.silence, &mut self.patience, &mut self.resend, &mut self.gap] {
+        for time in [&mut self.silence, &mut self.patience, &mut self.resend, &mut self.gap] {
             *time = LONGEST.min(*time);
         }
         self.slow = self.slow.map(|slow| slow.min(LONGEST));
+        self.silence = self.silence.max(SHORTEST_SILENCE);
+        self.beat = self.beat.clamp(SHORTEST_BEAT, LONGEST_BEAT.min(self.silence / BEATS));
         self.patience = self.patience.max(self.silence).max(SHORTEST_PATIENCE);
         self
     }

@@ -88,7 +88,10 @@ fn settings_that_cannot_work_are_replaced_by_those_that_do() {
         Settings { patience: Time::ZERO, ..usual.clone() },
         Settings { patience: longest, slow: Some(longest), ..usual.clone() },
         Settings { gap: longest, resend: longest, ..usual.clone() },
-        Settings { silence: longest, patience: longest, ..usual },
+        Settings { silence: longest, patience: longest, ..usual.clone() },
+        Settings { silence: Time::ZERO, beat: Time::ZERO, ..usual.clone() },
+        Settings { silence: Time::ZERO, ..usual.clone() },
+        Settings { beat: longest, ..usual },
     ];
     for settings in all {
         let mut group = Group::with(4, &settings);
