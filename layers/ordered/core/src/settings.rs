@@ -28,7 +28,7 @@ pub struct Settings {
     /// Messages that are kept for a member that does not answer, not fewer than the capacity, and of 1 GiB in all at most. One that needs
     /// more is put out as too slow.
     pub kept: usize,
-    /// The time between two beats of the sequencer.
+    /// The time between two beats of the sequencer: a third of `silence` at most.
     pub beat: Time,
     /// A sequencer that is silent for this time loses its work, and stays a member. A sequencer that hears no majority for this
     /// time stops by itself.
