@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     while group.ended().is_none() && signals.pending().next().is_none() {
         match lines.try_recv() {
             Ok(line) => _ = group.send(Level::Safe, line)?,
-            Err(mpsc::TryRecvError::Disconnected) if group.waiting() == 0 => break,
-            Err(_) => _ = group.wait(Duration::from_millis(20)),
+            Err(mpsc::TryRecvError::Disconnected) => break,
+            Err(mpsc::TryRecvError::Empty) => _ = group.wait(Duration::from_millis(20)),
         }
     }
     group.leave(Duration::from_secs(2)).map(drop).map_err(Into::into)
