@@ -41,8 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (typed, lines) = mpsc::channel();
     thread::spawn(move || stdin().lines().map_while(Result::ok).try_for_each(|line| typed.send(line)));
     // A member that leaves counts for no majority any more; one that crashed does.
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let (mut signals, mut known) = (Signals::new([SIGINT, SIGTERM])?, None);
     while group.ended().is_none() && signals.pending().next().is_none() {
+        let trouble = group.health();
+        if let (Some(trouble), true) = (&trouble, trouble != known) {
+            eprintln!("{trouble}");
+        }
+        known = trouble;
         match lines.try_recv() {
             Ok(line) => _ = group.send(Level::Safe, line)?,
             Err(mpsc::TryRecvError::Disconnected) => break,

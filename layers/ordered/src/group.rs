@@ -17,6 +17,8 @@ use crate::replica::{Delivered, Event, MessageId, Replica};
 
 /// How often unused connections are looked for.
 const TIDY: Duration = Duration::from_secs(10);
+/// A process that does not answer for this time is named.
+const LATE: Duration = Duration::from_secs(1);
 /// The longest sleep of a wait. Timers of the core are due sooner, as a rule.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
@@ -31,6 +33,7 @@ pub struct Group<R> {
     replica: R,
     contacts: Vec<String>,
     next_contact: usize,
+    opened_at: Duration,
     /// By the node's clock, like all times of the group but those that a caller waits.
     tidy_at: Duration,
     /// When a piece of a content is due.
@@ -204,6 +207,7 @@ impl<R: Replica> Group<R> {
         let core = core(Member { id, name: node.name().into(), link }, endpoint.time());
         let inside = Inside { me: id, core, nodes: BTreeMap::new(), frames, parts: Parts::default(), malformed: 0 };
         let mut group = Group {
+            opened_at: endpoint.time(),
             tidy_at: endpoint.time() + TIDY,
             endpoint,
             inside,
@@ -339,13 +343,16 @@ impl<R: Replica> Group<R> {
         frames.table(core.settings().dissemination, self.endpoint.time()).map(|_| ())
     }
 
-    /// What is wrong, and what to do: with the way of the group's frames to this member, whose messages arrive nevertheless, slowly; or with its
-    /// state, without which no process joins.
+    /// What is wrong, and what to do: no member answers this process, which joins; a member takes nothing from this one; the group's frames do not
+    /// get here (messages arrive nevertheless, slowly); or the state is too long for a process that joins.
     pub fn health(&self) -> Option<String> {
         if let Some(bytes) = self.too_long {
             return Some(format!(
                 "no process can join: `Replica::save` gives {bytes} bytes of state, and {MOST_STATE} are possible"
             ));
+        }
+        if let Some(trouble) = self.unheard() {
+            return Some(trouble);
         }
         let Inside { core, frames, .. } = &self.inside;
         let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
@@ -361,6 +368,29 @@ impl<R: Replica> Group<R> {
                  on the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
                  dev PORT mcast_flood on`), or found the group with `Dissemination::Copies`"
             ),
+        })
+    }
+
+    /// The processes that do not answer this one.
+    fn unheard(&self) -> Option<String> {
+        let (view, now) = (self.view(), self.endpoint.time());
+        let is_joining = view.members.is_empty() && self.ended.is_none();
+        if is_joining && self.contacts.is_empty() {
+            return Some("this process cannot join: it was given no member of the group to ask".into());
+        }
+        let unreached =
+            self.links.unreached(now, LATE).filter(|node| is_joining || view.names().any(|name| name == *node));
+        let unreached: Vec<&str> = unreached.collect();
+        if !unreached.is_empty() {
+            return Some(format!(
+                "nothing leaves for {}: it has no group of this name, does not poll it, or cannot be reached from here. Over `udp:` and `tcp:` each \
+                 member needs the addresses of all others",
+                unreached.join(", ")
+            ));
+        }
+        (is_joining && self.opened_at + LATE <= now).then(|| {
+            let contacts = self.contacts.join(", ");
+            format!("this process has not joined: {contacts} does not let it in, being no member of the group, or in no majority of it")
         })
     }
 

@@ -45,6 +45,8 @@ struct Waiting {
     bytes: usize,
     /// By the node's clock.
     used_at: Duration,
+    /// Since then something has waited, and nothing has left.
+    stuck_since: Option<Duration>,
 }
 
 impl Links {
@@ -62,6 +64,7 @@ impl Links {
             part: PART,
             bytes: 0,
             used_at: now,
+            stuck_since: None,
         };
         let links = match self.links.get_mut(node) {
             Some(links) => links,
@@ -81,9 +84,18 @@ impl Links {
         let (mut sent, time) = (0, endpoint.time());
         let all = self.links.values_mut().flatten().flatten();
         for waiting in all.filter(|waiting| !waiting.queue.is_empty()) {
-            sent += waiting.flush(endpoint, time, self.began + time, &mut self.dropped);
+            let left = waiting.flush(endpoint, time, self.began + time, &mut self.dropped);
+            waiting.stuck_since = if left > 0 { None } else { waiting.stuck_since.or(Some(time)) };
+            sent += left;
         }
         sent
+    }
+
+    /// The nodes that have taken nothing for this time, though something was for them.
+    pub(crate) fn unreached(&self, now: Duration, time: Duration) -> impl Iterator<Item = &str> {
+        let is_stuck = move |waiting: &Waiting| waiting.stuck_since.is_some_and(|since| since + time <= now);
+        let stuck = self.links.iter().filter(move |(_, links)| links.iter().flatten().any(is_stuck));
+        stuck.map(|(node, _)| node.as_str())
     }
 
     /// Close what was not used for long.

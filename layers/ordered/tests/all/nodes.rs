@@ -1,5 +1,6 @@
 //! Groups of nodes in one process.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
@@ -191,4 +192,45 @@ fn a_process_joins_with_a_state_that_is_longer_than_a_message() {
     }
     until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3));
     groups.iter().for_each(|group| assert!(group.replica().messages == [("alpha".into(), said.clone())]));
+}
+
+/// Poll all until the last one says this of its health.
+fn until_it_says(groups: &mut [Group<Told>], what: &str) {
+    until(groups, |groups| groups.last().and_then(Group::health).is_some_and(|trouble| trouble.contains(what)));
+}
+
+#[test]
+fn a_process_that_cannot_join_says_why() {
+    let (alpha, beta) =
+        (Node::open("alpha", "sim:3421").expect("a node"), Node::open("beta", "sim:3421").expect("a node"));
+    let joins = |name: &str, contacts: &[&str]| {
+        Group::join(&beta, name, contacts, Settings::default(), Told::default()).expect("a name")
+    };
+    let found = |name: &str| Group::found(&alpha, name, Settings::default(), Told::default()).expect("a name");
+    until_it_says(&mut [joins("g", &[])], "no member of the group to ask");
+    until_it_says(&mut [joins("g", &["nobody"])], "nothing leaves for nobody");
+    until_it_says(&mut [found("another"), joins("g", &["alpha"])], "nothing leaves for alpha");
+    // Both ask each other.
+    let asks = Group::join(&alpha, "g", &["beta"], Settings::default(), Told::default()).expect("a name");
+    until_it_says(&mut [asks, joins("g", &["alpha"])], "alpha does not let it in");
+    let mut groups = [found("g"), joins("g", &["alpha"])];
+    until(&mut groups, |groups| groups[1].view().members.len() == 2 && groups[1].health().is_none());
+}
+
+#[test]
+fn members_that_do_not_reach_each_other_say_so() {
+    let ports = [(); 3].map(|()| am_netns::free_port(Ipv4Addr::LOCALHOST));
+    let on = |own: usize, peers: &[usize]| {
+        let peers: String = peers.iter().map(|peer| format!(",peer=127.0.0.1:{}", ports[*peer])).collect();
+        Node::open(&format!("m{own}"), &format!("udp:127.0.0.1:{}{peers}", ports[own])).expect("a node")
+    };
+    let nodes = [on(0, &[1, 2]), on(1, &[0]), on(2, &[0])];
+    let joins = |node| Group::join(node, "g", &["m0"], Settings::default(), Told::default()).expect("a name");
+    let first = Group::found(&nodes[0], "g", Settings::default(), Told::default()).expect("a name");
+    let mut groups = [first, joins(&nodes[1]), joins(&nodes[2])];
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3));
+    groups[2].send(Level::Safe, vec![7; 5000]).expect("room");
+    until_it_says(&mut groups, "nothing leaves for m1");
+    until(&mut groups, |groups| groups.iter().all(|group| group.replica().messages.len() == 1));
+    assert_eq!(groups[0].health(), None);
 }
