@@ -253,15 +253,25 @@ impl<R: Replica> Group<R> {
     pub fn wait(&mut self, timeout: Duration) -> usize {
         let end = Instant::now() + timeout;
         loop {
-            let done = self.poll();
             let left = end.saturating_duration_since(Instant::now());
+            let done = self.turn(left);
             if done > 0 || left.is_zero() {
                 return done;
             }
-            let due = self.inside.core.next_time();
-            let timer = self.pieces_at.map_or(due, |at| at.min(due)).saturating_sub(self.endpoint.time());
-            self.endpoint.wait(&mut self.inside, timer.min(left).min(LONGEST_SLEEP));
         }
+    }
+
+    /// Poll. If there was nothing to do, sleep once: for this time at most, until a message arrives, a timer is due, or another thread uses the node's
+    /// [waker](Node::waker). Returns how much was done.
+    pub fn turn(&mut self, longest: Duration) -> usize {
+        let done = self.poll();
+        if done > 0 || longest.is_zero() {
+            return done;
+        }
+        let due = self.inside.core.next_time();
+        let timer = self.pieces_at.map_or(due, |at| at.min(due)).saturating_sub(self.endpoint.time());
+        let handled = self.endpoint.wait(&mut self.inside, timer.min(longest).min(LONGEST_SLEEP));
+        handled + self.go_on()
     }
 
     /// Poll until the replica is as wanted or the time is over. Returns whether it is.
