@@ -41,6 +41,9 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("tools/am-run", &["am-spmd", "am-input"]),
     ("layers/base", &["active-messages", "am-spmd"]),
     ("layers/rpc/macros", &[]),
+    ("layers/objects/macros", &[]),
+    // Objects are above the other layers.
+    ("layers/objects", &["active-messages", "am-base", "am-ordered", "am-rpc"]),
     // No I/O, no clock, no threads.
     ("layers/ordered/core", &["am-wire"]),
     ("layers/ordered/model", &["am-ordered-core"]),

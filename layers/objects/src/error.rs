@@ -1,0 +1,49 @@
+//! Why a call has no result.
+
+/// Why a call has no result.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// Whether the write has run, or will, is not known.
+    #[error(
+        "whether the write has run is not known, because this process was apart from the others: read the object, and decide"
+    )]
+    Unknown,
+    /// The write has not run, and will not.
+    #[error("the write has not run, and will not: call it again")]
+    NotRun,
+    /// The space has ended for this process.
+    #[error("this process is no member of the space any more: join it again")]
+    Ended,
+    /// A write of the object has panicked, at every process.
+    #[error("a write of this object has panicked, so its value is not to be trusted: create another one")]
+    Poisoned,
+    /// The operation's bytes are not what its type says.
+    #[error(
+        "the arguments or the result of the operation cannot be written or read: correct the `Encode` and `Decode` of their types"
+    )]
+    Malformed,
+    /// There is an object of this name, and it has another type.
+    #[error(
+        "the space has an object of this name with another type, or another version of the type: choose another name"
+    )]
+    TypeDiffers,
+    /// A process of the space has an object whose type this program does not have.
+    #[error("the space has an object of a type that this program does not know: name all types with `Builder::object`")]
+    TypeUnknown,
+    /// The arguments are longer than a message.
+    #[error(
+        "the arguments have {needs} bytes, and {most} are possible: open all nodes of the space with a larger `Builder::max_message`"
+    )]
+    TooLong {
+        /// Bytes of the message.
+        needs: usize,
+        /// The most that are possible.
+        most: usize,
+    },
+    /// A thread that polls the space would wait for itself.
+    #[error("this thread polls the space, and cannot wait for it: use `Space::block_on`")]
+    OnNodeThread,
+}
+
+am_api::debug_as_display!(CallError);

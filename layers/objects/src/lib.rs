@@ -1,0 +1,140 @@
+//! **Shared objects**: a Rust value that lives on many hosts and behaves as one (Bal et al., *Performance of a High-Level Parallel
+//! Language on a High-Speed Network*, 1997, sections 2.1 and 3.1).
+//!
+//! ```text
+//!   host a                       host b                       host c
+//!   jobs.write().push(7)         jobs.write().pop()           jobs.read().len()
+//!      │                            │                            │
+//!      └─────▶ one order of all writes (am-ordered) ◀─────┘      │ no message
+//!                 │                 │                 │          ▼
+//!              replica           replica           replica ── the value here
+//! ```
+//!
+//! An object is a Rust type. `#[object]` makes its operations of its functions:
+//!
+//! ```
+//! use std::collections::VecDeque;
+//! use std::time::Duration;
+//!
+//! use am_api::Node;
+//! use am_objects::{Space, Wire, object};
+//!
+//! #[derive(Default, Wire)]
+//! struct Jobs {
+//!     items: VecDeque<u64>,
+//! }
+//!
+//! #[object]
+//! impl Jobs {
+//!     #[read]
+//!     fn len(&self) -> u64 {
+//!         self.items.len() as u64
+//!     }
+//!
+//!     #[write]
+//!     fn push(&mut self, item: u64) {
+//!         self.items.push_back(item);
+//!     }
+//!
+//!     /// Waits for an item.
+//!     #[write]
+//!     #[guard(!self.items.is_empty())]
+//!     fn pop(&mut self) -> u64 {
+//!         self.items.pop_front().unwrap_or_default()
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Another process joins by this one: `.join("lab", &["alpha"])`. Another network is another name: `udp:10.0.0.7:7000`, `xdp:eth1`.
+//! let node = Node::open("alpha", "sim:35")?;
+//! let mut space = Space::builder(&node).object::<Jobs>().found("lab")?;
+//! let jobs = space.create("jobs", &Jobs::default())?;
+//! // Any thread has it.
+//! let worker = std::thread::spawn({
+//!     let jobs = jobs.clone();
+//!     move || jobs.write().pop().wait()
+//! });
+//! space.block_on(async { jobs.write().push(7).await })?;
+//! space.wait_until(Duration::from_secs(5), |_| worker.is_finished());
+//! assert_eq!(worker.join().expect("it ends")?, 7);
+//! assert_eq!(space.block_on(jobs.read().len())?, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Operations
+//!
+//! | | runs | costs |
+//! | --- | --- | --- |
+//! | `#[read] fn len(&self) -> u64` | here, at once | no message |
+//! | `#[write] fn push(&mut self, item: u64)` | at every process, at one place in the order of all writes. Its result is computed where it was called | a message of the group |
+//! | `#[write] #[guard(!self.items.is_empty())] fn pop(&mut self) -> u64` | the same, once its guard holds. It is tried again after each write, the earliest call first, without spinning | the same |
+//!
+//! Operations are indivisible. An operation with several guarded statements runs the first one whose guard holds, and waits while none does:
+//!
+//! ```
+//! # use am_objects::{Wire, object};
+//! #[derive(Default, Wire)]
+//! struct Desk {
+//!     urgent: Vec<String>,
+//!     others: Vec<String>,
+//! }
+//!
+//! #[object]
+//! impl Desk {
+//!     #[write]
+//!     fn take(&mut self) -> String {
+//!         when! {
+//!             !self.urgent.is_empty() => self.urgent.remove(0),
+//!             !self.others.is_empty() => self.others.remove(0),
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! # What a program can rely on
+//!
+//! - All processes see the writes of a space in one order. A process that has the result of its write reads what that write has done. (Sequential consistency,
+//!   for threads that wait for each write.) A read at another process may be older.
+//! - A write runs once. Its call says what it returned; or [`CallError::NotRun`]; or [`CallError::Unknown`], if this process was apart from the others.
+//! - What `Safe` writes, which are the default, have done is there as long as a majority of each [view](Space::view) lives.
+//! - A write that panics poisons its object, at every process alike.
+//!
+//! # Every process has to come to the same value
+//!
+//! A write runs at each process. It may depend on the object and its arguments alone: not on clocks, random numbers, addresses, threads, or the order in which a
+//! `HashMap` is iterated, which differs from process to process. Give what differs as an argument: `expire(&mut self, now: u64)`.
+//!
+//! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does.
+#![forbid(unsafe_code)]
+
+mod call;
+mod calls;
+mod command;
+mod error;
+mod inbox;
+mod object;
+mod replica;
+mod shared;
+mod slot;
+mod space;
+mod table;
+mod waiting;
+
+/// Of `impl Queue`: the operations of the object type `Queue`.
+///
+/// `#[read]` marks a function of `&self` that runs where it is called. `#[write]` marks one that runs at every process; `#[guard(condition)]` says what has to hold
+/// before, in terms of `self` and the arguments. A body that is one `when! { guard => statement, .. }` has several guards. Other functions stay the
+/// type's own. Arguments and results are of types that [travel](codec); a result owns what it has.
+///
+/// It writes the traits `QueueReads` and `QueueWrites`, which have the same functions, each returning a [`Call`]: call them on
+/// [`Shared::read`] and [`Shared::write`]. In another module, import them.
+pub use am_objects_macros::object;
+pub use am_ordered::{Ended, Event, Level, Settings, View};
+pub use am_rpc::Wire;
+pub use am_rpc::codec;
+pub use call::Call;
+pub use error::CallError;
+pub use object::{Malformed, Object, Operation};
+pub use shared::{Reads, Shared, Writes};
+pub use space::{Builder, NotLeft, OpenError, Space};

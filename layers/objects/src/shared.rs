@@ -1,0 +1,80 @@
+//! An object as a program has it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use am_rpc::codec::{Decode, Encode, to_vec};
+
+use crate::call::Call;
+use crate::error::CallError;
+use crate::inbox::Inbox;
+use crate::object::Object;
+use crate::replica::Replica;
+
+/// An object of a space. Clones are the same object; any thread may have one.
+pub struct Shared<T> {
+    replica: Arc<Replica<T>>,
+    object: u64,
+    inbox: Arc<Inbox>,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared { replica: self.replica.clone(), object: self.object, inbox: self.inbox.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", T::NAME, self.object)
+    }
+}
+
+impl<T: Object> Shared<T> {
+    pub(crate) fn new(replica: Arc<Replica<T>>, object: u64, inbox: Arc<Inbox>) -> Shared<T> {
+        Shared { replica, object, inbox }
+    }
+
+    /// The object's reads. They look at this process's copy, without a message. All processes see the writes in one order, and a
+    /// process sees a write of its own once the write's call is done.
+    #[inline]
+    pub fn read(&self) -> Reads<'_, T> {
+        Reads(self)
+    }
+
+    /// The object's writes. They run at every process, at the same place in the order of all writes.
+    #[inline]
+    pub fn write(&self) -> Writes<'_, T> {
+        Writes(self)
+    }
+}
+
+/// The reads of an object: the functions of the trait `QueueReads`, for an object `Queue`.
+#[derive(Debug)]
+pub struct Reads<'a, T: Object>(&'a Shared<T>);
+
+impl<T: Object> Reads<'_, T> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn run<R>(&self, read: impl FnOnce(&T) -> R) -> Call<R> {
+        Call::ready(self.0.replica.read(read))
+    }
+}
+
+/// The writes of an object: the functions of the trait `QueueWrites`, for an object `Queue`.
+#[derive(Debug)]
+pub struct Writes<'a, T: Object>(&'a Shared<T>);
+
+impl<T: Object> Writes<'_, T> {
+    #[doc(hidden)]
+    pub fn run<R: for<'a> Decode<'a>>(&self, operation: usize, arguments: &impl Encode) -> Call<R> {
+        let Shared { object, inbox, .. } = self.0;
+        match to_vec(arguments) {
+            Ok(arguments) => {
+                let may_wait = T::OPERATIONS.get(operation).is_some_and(|operation| operation.has_guard);
+                Call::pending(inbox.write(*object, operation as u16, arguments), inbox.clone(), may_wait)
+            }
+            Err(_) => Call::ready(Err(CallError::Malformed)),
+        }
+    }
+}

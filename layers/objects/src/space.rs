@@ -1,0 +1,377 @@
+//! A space of objects, as a process of it has it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use am_api::{EndpointError, Node, NodeWaker};
+use am_ordered::{Ended, Event, Group, Level, SendError, Settings, View};
+use am_rpc::codec::to_vec;
+
+use crate::call::Call;
+use crate::calls::Calls;
+use crate::command::Command;
+use crate::error::CallError;
+use crate::inbox::{Inbox, Wish};
+use crate::object::{Object, schema_of};
+use crate::replica::Type;
+use crate::shared::Shared;
+use crate::slot::{Outcome, Slot};
+use crate::table::Table;
+
+/// The longest sleep while a future is waited for: its waker ends it earlier.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// What fits around a command's own bytes.
+const AROUND: usize = 64;
+/// Events that are kept until the program takes them.
+const MOST_EVENTS: usize = 1024;
+
+/// Objects that several processes share, by their names. A process founds it, others join.
+///
+/// Everything happens in the calls that [poll](Space::poll), on the thread that calls them. Other threads have [`Shared`] objects, whose reads need
+/// nothing of that thread, and whose writes wake it.
+pub struct Space {
+    group: Group<Table>,
+    calls: Rc<RefCell<Calls>>,
+    events: Rc<RefCell<Vec<Event>>>,
+    inbox: Arc<Inbox>,
+    waker: NodeWaker,
+    level: Level,
+    patience: Duration,
+    began: Instant,
+    /// Commands that found no room, in their order. The number is the call's.
+    full: VecDeque<(Option<u64>, Vec<u8>)>,
+}
+
+/// How a space is opened.
+pub struct Builder<'a> {
+    node: &'a Node,
+    types: Vec<Type>,
+    settings: Settings,
+    level: Level,
+    patience: Duration,
+}
+
+/// Why a space is not open.
+#[derive(thiserror::Error)]
+pub enum OpenError {
+    /// See the cause.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The process has no descriptor left, by which threads wake the one that polls.
+    #[error("threads could not wake the one that polls the space: {0}; raise `ulimit -n`")]
+    Waker(#[from] io::Error),
+}
+
+am_api::debug_as_display!(OpenError);
+
+/// A process that the others did not let go in time.
+#[derive(thiserror::Error)]
+#[error("the space has not let this process go: no majority of its processes answers, or they do not poll")]
+pub struct NotLeft;
+
+am_api::debug_as_display!(NotLeft);
+
+impl Builder<'_> {
+    /// Objects of this type may be in the space. All processes name all types.
+    #[must_use]
+    pub fn object<T: Object>(mut self) -> Self {
+        self.types.push(Type::of::<T>());
+        self
+    }
+
+    /// The bounds of the space's [group](am_ordered::Group).
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// When a write runs: `Safe`, which is the default, when no crash of a minority undoes it; `Agreed` sooner.
+    #[must_use]
+    pub fn level(mut self, level: Level) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// A write that has had no place in the order for this time ends as [`CallError::Unknown`]. 10 s by default.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The first process of a space.
+    ///
+    /// # Errors
+    /// The node cannot have an endpoint of this name, or no waker.
+    pub fn found(self, name: &str) -> Result<Space, OpenError> {
+        self.open(|node, settings, table| Group::found(node, name, settings, table))
+    }
+
+    /// A process more, by processes that may be in the space.
+    ///
+    /// # Errors
+    /// As for [`found`](Builder::found).
+    pub fn join(self, name: &str, contacts: &[impl AsRef<str>]) -> Result<Space, OpenError> {
+        self.open(|node, settings, table| Group::join(node, name, contacts, settings, table))
+    }
+
+    fn open(
+        self,
+        group: impl FnOnce(&Node, Settings, Table) -> Result<Group<Table>, EndpointError>,
+    ) -> Result<Space, OpenError> {
+        let table = Table::new(self.types);
+        let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
+        let waker = self.node.waker()?;
+        let group = group(self.node, self.settings, table)?;
+        me.set(group.me().0);
+        let inbox = Arc::new(Inbox::new(waker.clone()));
+        let (level, patience, began) = (self.level, self.patience, Instant::now());
+        Ok(Space { group, calls, events, inbox, waker, level, patience, began, full: VecDeque::new() })
+    }
+}
+
+/// Ends a wait of the thread that polls.
+struct Alarm(NodeWaker);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+impl Space {
+    /// Open a space on this node.
+    pub fn builder(node: &Node) -> Builder<'_> {
+        let (types, settings, level) = (vec![], Settings::default(), Level::Safe);
+        Builder { node, types, settings, level, patience: Duration::from_secs(10) }
+    }
+
+    /// The object of this name, which is created if there is none, with this value.
+    ///
+    /// # Errors
+    /// See [`CallError`]: it is [`CallError::Unknown`] after the space's patience.
+    pub fn create<T: Object>(&mut self, name: &str, value: &T) -> Result<Shared<T>, CallError> {
+        let state = to_vec(value).map_err(|_| CallError::Malformed)?;
+        let slot = Arc::new(Slot::default());
+        let (of, schema) = (T::NAME, schema_of::<T>());
+        self.send(Some(slot.clone()), |call| Command::Create { call, name, of, schema, state: &state });
+        self.block_on(Call::<u64>::pending(slot, self.inbox.clone(), false))?;
+        self.open(name).unwrap_or(Err(CallError::Unknown))
+    }
+
+    /// The object of this name. `None` if there is none here yet.
+    ///
+    /// # Errors
+    /// [`CallError::TypeDiffers`].
+    pub fn open<T: Object>(&self, name: &str) -> Option<Result<Shared<T>, CallError>> {
+        let found = self.group.replica().find(name)?;
+        Some(found.map(|(object, replica)| Shared::new(replica, object, self.inbox.clone())))
+    }
+
+    /// Do what has to be done. Returns how much was.
+    pub fn poll(&mut self) -> usize {
+        let sent = self.send_wishes();
+        sent + self.group.poll() + self.go_on()
+    }
+
+    /// Poll until something was done, or the time is over. Meanwhile this thread may sleep; other threads' writes wake it.
+    pub fn wait(&mut self, timeout: Duration) -> usize {
+        let end = Instant::now() + timeout;
+        loop {
+            let done = self.poll();
+            let left = end.saturating_duration_since(Instant::now());
+            if done > 0 || left.is_zero() {
+                return done;
+            }
+            let done = self.group.turn(left) + self.go_on();
+            if done > 0 {
+                return done;
+            }
+        }
+    }
+
+    /// Poll until this future is ready: a [`Call`](crate::Call), or a block that awaits several. A call ends by itself; what waits for a guard ends once
+    /// the guard holds.
+    pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
+        self.block_on_until(future, None).expect("without an end it is waited for")
+    }
+
+    /// The same, for this time at most. `None`: it was not ready, and is dropped. A write that waits for its guard is taken back then.
+    pub fn block_on_for<F: Future>(&mut self, future: F, timeout: Duration) -> Option<F::Output> {
+        self.block_on_until(future, Some(Instant::now() + timeout))
+    }
+
+    fn block_on_until<F: Future>(&mut self, future: F, end: Option<Instant>) -> Option<F::Output> {
+        let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Alarm(self.waker.clone()))));
+        loop {
+            self.send_wishes();
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(output);
+            }
+            let left = end.map_or(LONGEST_SLEEP, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            if self.poll() == 0 {
+                self.group.turn(left.min(LONGEST_SLEEP));
+                self.go_on();
+            }
+        }
+    }
+
+    /// Poll until this holds, or the time is over. Returns whether it holds.
+    pub fn wait_until(&mut self, timeout: Duration, mut holds: impl FnMut(&Space) -> bool) -> bool {
+        let end = Instant::now() + timeout;
+        while !holds(self) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.wait(left);
+        }
+        true
+    }
+
+    /// What has happened to the space since the last call, the oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.take()
+    }
+
+    /// The processes of the space.
+    pub fn view(&self) -> &View {
+        self.group.view()
+    }
+
+    /// Whether this process is with a majority of the others. Without it no write runs, and reads may be old.
+    pub fn is_primary(&self) -> bool {
+        self.group.is_primary()
+    }
+
+    /// Why this process is not in the space any more.
+    pub fn ended(&self) -> Option<Ended> {
+        self.group.ended()
+    }
+
+    /// What is wrong, and what to do.
+    pub fn health(&self) -> Option<String> {
+        let failed = self.group.replica().failed.map(|why| why.to_string());
+        failed.or_else(|| self.group.health())
+    }
+
+    /// Calls of this process that have no result yet.
+    pub fn waiting(&self) -> usize {
+        self.calls.borrow().len()
+    }
+
+    /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`].
+    ///
+    /// # Errors
+    /// The others have not let this process go in time.
+    pub fn leave(mut self, timeout: Duration) -> Result<(), NotLeft> {
+        self.send_wishes();
+        let left = self.group.leave(timeout).map(drop).map_err(|_| NotLeft);
+        self.calls.borrow_mut().end_all(CallError::Ended);
+        self.inbox.close(&Err(CallError::Ended));
+        left
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// What threads want becomes messages of the group.
+    fn send_wishes(&mut self) -> usize {
+        let mut sent = self.send_full();
+        while self.full.is_empty()
+            && let Some(wish) = self.inbox.pop()
+        {
+            sent += 1;
+            match wish {
+                Wish::Write { object, operation, arguments, slot } => {
+                    self.send(Some(slot), |call| Command::Write { call, object, operation, arguments: &arguments });
+                }
+                Wish::Cancel(slot) => {
+                    let call = self.calls.borrow().waiting(&slot);
+                    if let Some(call) = call {
+                        self.send(None, |_| Command::Cancel { call });
+                    }
+                }
+            }
+        }
+        sent
+    }
+
+    fn send_full(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some((call, bytes)) = self.full.pop_front() {
+            if !self.send_bytes(call, &bytes) {
+                self.full.push_front((call, bytes));
+                break;
+            }
+            sent += 1;
+        }
+        sent
+    }
+
+    fn send<'c>(&mut self, slot: Option<Arc<Slot>>, command: impl FnOnce(u64) -> Command<'c>) {
+        let until = self.now() + self.patience;
+        let call = slot.map(|slot| self.calls.borrow_mut().begin(slot, until));
+        match to_vec(&command(call.unwrap_or_default())) {
+            Ok(bytes) if !self.full.is_empty() || !self.send_bytes(call, &bytes) => self.full.push_back((call, bytes)),
+            Ok(_) => (),
+            Err(_) => self.end(call, Err(CallError::Malformed)),
+        }
+    }
+
+    /// Returns whether there was room.
+    fn send_bytes(&mut self, call: Option<u64>, bytes: &[u8]) -> bool {
+        match self.group.send(self.level, bytes) {
+            Ok(message) => call.into_iter().for_each(|call| self.calls.borrow_mut().left_as(call, message)),
+            Err(SendError::Full(_)) => return false,
+            Err(SendError::Ended) => self.end(call, Err(CallError::Ended)),
+            Err(SendError::TooLong { needs, most }) => {
+                self.end(call, Err(CallError::TooLong { needs, most: most.saturating_sub(AROUND) }));
+            }
+        }
+        true
+    }
+
+    fn end(&self, call: Option<u64>, outcome: Outcome) {
+        call.into_iter().for_each(|call| self.calls.borrow_mut().end(call, outcome.clone()));
+    }
+
+    /// What follows from the messages that have arrived.
+    fn go_on(&mut self) -> usize {
+        let now = self.now();
+        self.calls.borrow_mut().expire(now);
+        {
+            let mut events = self.events.borrow_mut();
+            let excess = events.len().saturating_sub(MOST_EVENTS);
+            events.drain(..excess);
+        }
+        let failed = self.group.replica().failed;
+        if let Some(why) = failed.or_else(|| self.group.ended().map(|_| CallError::Ended)) {
+            self.calls.borrow_mut().end_all(why);
+            self.inbox.close(&Err(why));
+            return 0;
+        }
+        let (view, table) = (self.group.view(), self.group.replica());
+        if view.sequencer != self.group.me() || !table.has_changed.replace(false) {
+            return 0;
+        }
+        let members = table.gone(view);
+        if members.is_empty() {
+            return 0;
+        }
+        self.send(None, |_| Command::Gone { members });
+        1
+    }
+}

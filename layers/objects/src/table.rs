@@ -1,0 +1,240 @@
+//! The objects of a space: what each message of the group does to them, at every process alike.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use am_ordered::{Delivered, Event, Replica, View};
+use am_rpc::codec::{from_bytes, to_vec};
+
+use crate::calls::Calls;
+use crate::command::{Command, SavedCall, SavedObject, Snapshot, VERSION};
+use crate::error::CallError;
+use crate::object::Object;
+use crate::replica::{self, AnyReplica, Type};
+use crate::waiting::Waiting;
+
+/// An object, and its number.
+pub(crate) type Found<T> = (u64, Arc<replica::Replica<T>>);
+
+/// The objects here.
+pub(crate) struct Table {
+    types: Vec<Type>,
+    objects: BTreeMap<u64, Entry>,
+    /// The next object's number.
+    next: u64,
+    pub(crate) calls: Rc<RefCell<Calls>>,
+    /// This process. Known once the group is open.
+    pub(crate) me: Rc<Cell<u64>>,
+    /// The members have changed: calls of those that are gone may wait.
+    pub(crate) has_changed: Cell<bool>,
+    pub(crate) events: Rc<RefCell<Vec<Event>>>,
+    /// This process does not have what the others have, and why.
+    pub(crate) failed: Option<CallError>,
+    /// Messages that were no commands.
+    pub(crate) malformed: u64,
+}
+
+struct Entry {
+    name: String,
+    of: &'static str,
+    schema: u64,
+    replica: Arc<dyn AnyReplica>,
+    waiting: Waiting,
+}
+
+impl Table {
+    pub(crate) fn new(types: Vec<Type>) -> Table {
+        Table {
+            types,
+            objects: BTreeMap::new(),
+            next: 0,
+            calls: Rc::default(),
+            me: Rc::default(),
+            has_changed: Cell::new(false),
+            events: Rc::default(),
+            failed: None,
+            malformed: 0,
+        }
+    }
+
+    /// The object of this name.
+    pub(crate) fn find<T: Object>(&self, name: &str) -> Option<Result<Found<T>, CallError>> {
+        let (id, entry) = self.objects.iter().find(|(_, entry)| entry.name == name)?;
+        let replica = entry.replica.clone().into_any().downcast();
+        Some(replica.map(|replica| (*id, replica)).map_err(|_| CallError::TypeDiffers))
+    }
+
+    /// The callers of writes that wait, and are not in this view.
+    pub(crate) fn gone(&self, view: &View) -> Vec<u64> {
+        let waiting = self.objects.values().flat_map(|entry| entry.waiting.all());
+        let callers: BTreeSet<u64> = waiting.map(|call| call.caller).collect();
+        callers.into_iter().filter(|caller| !view.ids().any(|id| id.0 == *caller)).collect()
+    }
+
+    fn create(&mut self, name: &str, of: &str, schema: u64, state: &[u8]) -> Result<Vec<u8>, CallError> {
+        if let Some((id, entry)) = self.objects.iter().find(|(_, entry)| entry.name == name) {
+            let is_same = entry.of == of && entry.schema == schema;
+            return if is_same { Ok(id.to_le_bytes().into()) } else { Err(CallError::TypeDiffers) };
+        }
+        let Some(known) = self.types.iter().find(|known| known.name == of && known.schema == schema) else {
+            self.failed = Some(CallError::TypeUnknown);
+            return Err(CallError::TypeUnknown);
+        };
+        let replica = (known.open)(state).ok_or(CallError::Malformed)?;
+        let entry = Entry { name: name.into(), of: known.name, schema, replica, waiting: Waiting::default() };
+        let id = self.next;
+        self.next += 1;
+        self.objects.insert(id, entry);
+        Ok(id.to_le_bytes().into())
+    }
+
+    /// A write has its place. It runs, or waits for its guard.
+    fn write(&mut self, object: u64, call: SavedCall) {
+        let Some(entry) = self.objects.get_mut(&object) else {
+            return self.end(&call, Err(CallError::Malformed));
+        };
+        match entry.replica.may_run(usize::from(call.operation), &call.arguments) {
+            Ok(false) => return entry.waiting.push(call),
+            Ok(true) => self.run(object, &call),
+            Err(why) => return self.end(&call, Err(why)),
+        }
+        self.run_waiting(object);
+    }
+
+    fn run(&self, object: u64, call: &SavedCall) {
+        let Some(entry) = self.objects.get(&object) else { return };
+        let is_own = call.caller == self.me.get();
+        let result = entry.replica.run(usize::from(call.operation), &call.arguments, is_own);
+        self.end(call, result.map(Option::unwrap_or_default));
+    }
+
+    /// After each write the others are tried again, the earliest first.
+    fn run_waiting(&mut self, object: u64) {
+        while let Some(entry) = self.objects.get_mut(&object)
+            && let Some((call, may_run)) = entry.waiting.take_next(&*entry.replica)
+        {
+            match may_run {
+                Ok(()) => self.run(object, &call),
+                Err(why) => self.end(&call, Err(why)),
+            }
+        }
+    }
+
+    fn end(&self, call: &SavedCall, result: Result<Vec<u8>, CallError>) {
+        if call.caller == self.me.get() {
+            self.calls.borrow_mut().end(call.call, result);
+        }
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&SavedCall) -> bool) {
+        for entry in self.objects.values_mut().filter(|entry| !entry.waiting.is_empty()) {
+            entry.waiting.retain(|call| !is_gone(call));
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let saved = |(id, entry): (&u64, &Entry)| SavedObject {
+            id: *id,
+            name: entry.name.clone(),
+            of: entry.of.into(),
+            schema: entry.schema,
+            is_poisoned: entry.replica.is_poisoned(),
+            state: entry.replica.save(),
+            waiting: entry.waiting.all(),
+        };
+        Snapshot { version: VERSION, next: self.next, objects: self.objects.iter().map(saved).collect() }
+    }
+
+    /// The objects of another process. Those that this one has already keep their places in memory: the program points to them.
+    fn go_on_with(&mut self, snapshot: Snapshot) -> Result<(), CallError> {
+        let mut old = std::mem::take(&mut self.objects);
+        for SavedObject { id, name, of, schema, is_poisoned, state, waiting } in snapshot.objects {
+            let known = self.types.iter().find(|known| known.name == of && known.schema == schema);
+            let known = known.ok_or(CallError::TypeUnknown)?;
+            let had = old.remove(&id).filter(|entry| entry.of == of && entry.schema == schema);
+            let replica = match had {
+                Some(entry) => entry.replica,
+                None => (known.open)(&state).ok_or(CallError::Malformed)?,
+            };
+            if !replica.restore(&state, is_poisoned) {
+                return Err(CallError::Malformed);
+            }
+            let waiting = waiting.into_iter().collect();
+            self.objects.insert(id, Entry { name, of: known.name, schema, replica, waiting });
+        }
+        self.next = snapshot.next;
+        Ok(())
+    }
+}
+
+impl Replica for Table {
+    fn deliver(&mut self, message: &Delivered<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let Ok(command) = from_bytes(message.payload) else {
+            self.malformed += 1;
+            return;
+        };
+        let caller = message.sender.0;
+        let place = |call: u64| {
+            if message.own.is_some() {
+                self.calls.borrow_mut().placed(call);
+            }
+        };
+        match command {
+            Command::Create { call, name, of, schema, state } => {
+                place(call);
+                let result = self.create(name, of, schema, state);
+                let call = SavedCall { caller, call, operation: 0, arguments: vec![] };
+                self.end(&call, result);
+            }
+            Command::Write { call, object, operation, arguments } => {
+                place(call);
+                self.write(object, SavedCall { caller, call, operation, arguments: arguments.into() });
+            }
+            Command::Cancel { call } => {
+                self.forget(|waiting| (waiting.caller, waiting.call) == (caller, call));
+                let call = SavedCall { caller, call, operation: 0, arguments: vec![] };
+                self.end(&call, Err(CallError::NotRun));
+            }
+            Command::Gone { members } => self.forget(|waiting| members.contains(&waiting.caller)),
+        }
+    }
+
+    fn save(&self) -> Vec<u8> {
+        to_vec(&self.snapshot()).unwrap_or_default()
+    }
+
+    fn restore(&mut self, state: &[u8]) {
+        let restored = from_bytes::<Snapshot>(state).map_err(|_| CallError::Malformed);
+        let restored = restored.and_then(|snapshot| match snapshot.version {
+            VERSION => self.go_on_with(snapshot),
+            _ => Err(CallError::Malformed),
+        });
+        self.failed = restored.err();
+        let me = self.me.get();
+        let waiting: BTreeSet<u64> = self
+            .objects
+            .values()
+            .flat_map(|entry| entry.waiting.all())
+            .filter(|call| call.caller == me)
+            .map(|call| call.call)
+            .collect();
+        self.calls.borrow_mut().keep_waiting(|call| waiting.contains(&call));
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Returned { message, may_be_delivered } => {
+                self.calls.borrow_mut().returned(*message, *may_be_delivered);
+            }
+            Event::View(_) => self.has_changed.set(true),
+            Event::Ended(_) => self.calls.borrow_mut().end_all(CallError::Ended),
+            _ => (),
+        }
+        self.events.borrow_mut().push(event.clone());
+    }
+}

@@ -1,0 +1,6 @@
+//! Objects of processes on one machine.
+
+mod common;
+mod guards;
+mod members;
+mod space;

@@ -1,0 +1,99 @@
+//! Objects of several processes.
+
+use am_objects::{CallError, Event, Shared, Space};
+
+use crate::common::{Jobs, JobsReads, JobsWrites, jobs, joins, node, result, until};
+
+fn all(jobs: &Shared<Jobs>) -> Vec<u64> {
+    jobs.read().all().now().expect("at once").expect("it is not poisoned")
+}
+
+fn all_see_one_order(on: &str) {
+    let (mut spaces, jobs) = jobs(3, on);
+    let calls: Vec<_> = (0..300).map(|number| jobs[number % 3].write().push(number as u64)).collect();
+    for call in calls {
+        assert_eq!(result(&mut spaces, call), Ok(()));
+    }
+    until(&mut spaces, |_| jobs.iter().all(|jobs| all(jobs).len() == 300));
+    assert!(jobs.iter().all(|other| all(other) == all(&jobs[0])), "one order");
+    for first in 0..3 {
+        let of_one = all(&jobs[0]).into_iter().filter(|number| number % 3 == first);
+        assert!(of_one.eq((0..100).map(|number| 3 * number + first)), "a process's writes keep their order");
+    }
+    let popped = [0, 1, 2].map(|at| result(&mut spaces, jobs[at].write().pop()).expect("there are some"));
+    until(&mut spaces, |_| jobs.iter().all(|jobs| all(jobs).len() == 297));
+    assert!(popped.iter().all(|item| jobs.iter().all(|jobs| !all(jobs).contains(item))), "each once: {popped:?}");
+}
+
+#[test]
+fn all_see_one_order_on_the_simulated_network() {
+    all_see_one_order("sim:3521,loss=0.01");
+}
+
+#[test]
+fn all_see_one_order_over_shared_memory() {
+    all_see_one_order(&format!("shm:am-objects-order-{}", std::process::id()));
+}
+
+#[test]
+fn a_process_that_joins_has_the_values_and_the_calls_that_wait() {
+    let (mut spaces, jobs) = jobs(2, "sim:3522");
+    let waits = jobs[1].write().take(99);
+    result(&mut spaces, jobs[0].write().push(7)).expect("it runs");
+    assert_eq!(result(&mut spaces, jobs[0].write().fail("on purpose")), Err(CallError::Poisoned));
+    assert_eq!(result(&mut spaces, waits), Err(CallError::Poisoned));
+
+    spaces.push(joins(&node("m2", "sim:3522"), "m0"));
+    until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 3));
+    let third: Shared<Jobs> = spaces[2].open("jobs").expect("it is there").expect("its type");
+    assert_eq!(third.read().len().now().map_err(|_| "it waits"), Ok(Err(CallError::Poisoned)));
+}
+
+#[test]
+fn a_guard_that_waits_elsewhere_is_tried_at_a_process_that_joined() {
+    let (mut spaces, jobs) = jobs(2, "sim:3523");
+    let waits = jobs[1].write().take(99);
+    until(&mut spaces, |spaces| spaces[1].waiting() == 1);
+    result(&mut spaces, jobs[1].write().push(1)).expect("it runs, behind the call that waits");
+    spaces.push(joins(&node("m2", "sim:3523"), "m0"));
+    until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 3));
+    let third: Shared<Jobs> = spaces[2].open("jobs").expect("it is there").expect("its type");
+    assert_eq!(all(&third), [1]);
+    result(&mut spaces, third.write().push(99)).expect("it runs");
+    assert_eq!(result(&mut spaces, waits), Ok(true));
+    until(&mut spaces, |_| all(&third) == [1] && all(&jobs[0]) == [1]);
+}
+
+#[test]
+fn a_crash_of_one_leaves_the_others_what_was_written() {
+    let (mut spaces, jobs) = jobs(3, "sim:3524");
+    for number in 0..10 {
+        result(&mut spaces, jobs[0].write().push(number)).expect("it runs");
+    }
+    // The sequencer.
+    drop(spaces.remove(0));
+    assert_eq!(result(&mut spaces, jobs[1].write().pop()), Ok(0));
+    assert_eq!(result(&mut spaces, jobs[2].write().pop()), Ok(1));
+    until(&mut spaces, |_| all(&jobs[1]).len() == 8 && all(&jobs[2]).len() == 8);
+    assert_eq!(jobs[1].read().popped().now().map_err(|_| "it waits"), Ok(Ok(2)));
+}
+
+#[test]
+fn without_a_majority_a_write_is_unknown_and_reads_go_on() {
+    let mut spaces = vec![
+        Space::builder(&node("m0", "sim:3525"))
+            .object::<Jobs>()
+            .patience(std::time::Duration::from_millis(300))
+            .found("lab")
+            .expect("a name"),
+    ];
+    let first = spaces[0].create("jobs", &Jobs::default()).expect("alone it is a majority");
+    let second = Space::builder(&node("m1", "sim:3525")).object::<Jobs>().join("lab", &["m0"]).expect("a name");
+    spaces.push(second);
+    until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 2));
+    drop(spaces.pop());
+    until(&mut spaces, |spaces| spaces[0].events().contains(&Event::NotPrimary));
+    assert_eq!(result(&mut spaces, first.write().push(1)), Err(CallError::Unknown));
+    assert_eq!(all(&first), []);
+    assert!(!spaces[0].is_primary());
+}

@@ -1,0 +1,124 @@
+//! Objects of one process.
+
+use std::thread;
+use std::time::Duration;
+
+use am_objects::{CallError, Space, Wire, object};
+
+use crate::common::{Desk, DeskWrites, Jobs, JobsReads, JobsWrites, LONG, founds, node};
+
+/// It has the name of another type.
+mod other {
+    use super::{Wire, object};
+
+    #[derive(Default, Wire)]
+    pub(super) struct Jobs {
+        items: u64,
+    }
+
+    #[object]
+    impl Jobs {
+        #[write]
+        pub(super) fn push(&mut self, item: u64) {
+            self.items = item;
+        }
+    }
+}
+
+#[test]
+fn operations_run_and_return() {
+    let mut space = founds(&node("m0", "sim:3501"));
+    let jobs = space.create("jobs", &Jobs { items: [1].into(), popped: 0 }).expect("a majority");
+    for item in 2..5 {
+        space.block_on(jobs.write().push(item)).expect("it runs");
+    }
+    assert_eq!(space.block_on(jobs.write().pop()), Ok(1));
+    assert_eq!(space.block_on(jobs.read().all()), Ok(vec![2, 3, 4]));
+    let sum = space.block_on(async { Ok::<_, CallError>(jobs.write().pop().await? + jobs.write().pop().await?) });
+    assert_eq!((sum, jobs.read().len().now().expect("at once"), space.waiting()), (Ok(5), Ok(1), 0));
+}
+
+#[test]
+fn an_object_has_one_name_and_one_type() {
+    let mut space = founds(&node("m0", "sim:3502"));
+    let first = space.create("jobs", &Jobs::default()).expect("a majority");
+    space.block_on(first.write().push(7)).expect("it runs");
+    let again = space.create("jobs", &Jobs::default()).expect("there is one");
+    assert_eq!(space.block_on(again.read().all()), Ok(vec![7]));
+    assert_eq!(space.create("jobs", &Desk::default()).err(), Some(CallError::TypeDiffers));
+    assert_eq!(space.create("jobs", &other::Jobs::default()).err(), Some(CallError::TypeDiffers));
+    assert_eq!(space.open::<Desk>("jobs").map(|found| found.err()), Some(Some(CallError::TypeDiffers)));
+    assert!(space.open::<Jobs>("others").is_none());
+    assert_eq!(space.health(), None);
+}
+
+#[test]
+fn a_type_that_was_not_named_is_refused() {
+    let node = node("m0", "sim:3503");
+    let mut space = Space::builder(&node).object::<Desk>().found("lab").expect("a name");
+    assert_eq!(space.create("jobs", &Jobs::default()).err(), Some(CallError::TypeUnknown));
+    assert!(space.health().is_some_and(|trouble| trouble.contains("Builder::object")));
+    assert_eq!(space.create("desk", &Desk::default()).err(), Some(CallError::TypeUnknown), "it is apart now");
+}
+
+#[test]
+fn a_write_that_panics_poisons_its_object() {
+    let mut space = founds(&node("m0", "sim:3504"));
+    let [bad, good] = ["bad", "good"].map(|name| space.create(name, &Jobs::default()).expect("a majority"));
+    let waits = bad.write().pop();
+    assert_eq!(space.block_on(bad.write().fail("on purpose")), Err(CallError::Poisoned));
+    assert_eq!(space.block_on(waits), Err(CallError::Poisoned));
+    assert_eq!(space.block_on(bad.write().push(1)), Err(CallError::Poisoned));
+    assert_eq!(space.block_on(bad.read().len()), Err(CallError::Poisoned));
+    assert_eq!(space.block_on(good.write().push(1)), Ok(()));
+}
+
+#[test]
+fn threads_call_and_the_node_s_thread_is_woken() {
+    let mut space = founds(&node("m0", &format!("shm:am-objects-threads-{}", std::process::id())));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let jobs = jobs.clone();
+            thread::spawn(move || {
+                for number in 0..100 {
+                    jobs.write().push(thread * 100 + number).wait().expect("it runs");
+                    assert!(
+                        jobs.read().all().wait().expect("a value").contains(&(thread * 100 + number)),
+                        "its own write"
+                    );
+                }
+            })
+        })
+        .collect();
+    assert!(space.wait_until(LONG, |_| threads.iter().all(thread::JoinHandle::is_finished)));
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert_eq!(space.block_on(jobs.read().len()), Ok(400));
+    assert_eq!(jobs.write().push(1).wait(), Err(CallError::OnNodeThread));
+}
+
+#[test]
+fn after_the_end_calls_fail() {
+    let mut space = founds(&node("m0", "sim:3505"));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let waits = jobs.write().pop();
+    space.poll();
+    assert_eq!(space.waiting(), 1);
+    space.leave(Duration::from_secs(1)).expect("alone it may");
+    assert_eq!(waits.now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
+    assert_eq!(jobs.write().push(1).now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
+    assert_eq!(jobs.read().len().now().map_err(|_| "it waits"), Ok(Ok(0)));
+}
+
+#[test]
+fn a_long_argument_is_refused_and_others_run() {
+    let mut space = founds(&node("m0", "sim:3506"));
+    let desk = space.create("desk", &Desk::default()).expect("a majority");
+    let long = "x".repeat(100 << 20);
+    assert!(matches!(space.block_on(desk.write().put(&long, true)), Err(CallError::TooLong { .. })));
+    let calls: Vec<_> = (0..5000).map(|number| desk.write().put(&format!("{number}"), false)).collect();
+    for call in calls {
+        space.block_on(call).expect("it runs, though not all have room at once");
+    }
+    assert_eq!(space.block_on(desk.write().next()).as_deref(), Ok("0"));
+}
