@@ -321,6 +321,7 @@ impl Core {
         self.acks_at_once = self.is_among_first();
         self.out.push_back(Output::View(view));
         self.repair.known_end = base;
+        self.ask_where_others_are();
     }
 
     /// What a candidate does as time passes.

@@ -8,6 +8,8 @@
 //!     │
 //!   change.rs     candidates, promises, the next view's log, divergence      ballot.rs: the rules, pure
 //!     │
+//!   catch_up.rs   how far the order has got
+//!     │
 //!   order.rs      submit ─▶ stamp ─▶ hold ─▶ deliver; repair of gaps         log.rs, sequencer.rs, outgoing.rs, apart.rs
 //!     │
 //!   member.rs     the state of a member, its outputs                         leader.rs, settings.rs, view.rs
@@ -32,6 +34,7 @@
 
 mod apart;
 mod ballot;
+mod catch_up;
 mod change;
 mod lead;
 mod leader;
@@ -147,6 +150,8 @@ impl Core {
             states: Default::default(),
             table: StampTable::private(),
             asks_since: now,
+            catch_ups: Default::default(),
+            next_catch_up: 0,
             me,
         }
     }
@@ -277,6 +282,8 @@ impl Core {
             Message::Resign { epoch } if [self.ballot.epoch(), self.ballot.promised()].contains(&epoch) => {
                 self.has_resigned = true;
             }
+            Message::CatchUp { epoch, id } => self.on_catch_up(from, epoch, id),
+            Message::IsAt { epoch, id, number } => self.on_is_at(from, epoch, id, number),
             Message::Leave => self.on_leave(from),
             Message::PutOut { .. } | Message::Resign { .. } => (),
         }
@@ -416,6 +423,7 @@ impl Core {
         self.ask_for_gap();
         self.submit_again();
         self.submit();
+        self.ask_where_others_are();
         self.tell_whether_primary();
     }
 
@@ -501,7 +509,7 @@ impl Core {
         if self.out.is_empty() {
             self.acknowledge();
         }
-        self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver))
+        self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver)).or_else(|| self.caught_up())
     }
 
     /// When [`on_time`](Core::on_time) is due. Messages that arrive meanwhile do not defer it: a busy sequencer has to beat, too.
@@ -514,7 +522,8 @@ impl Core {
         let lead = self.lead.as_ref().filter(|_| self.ballot.is_open()).map(|lead| lead.next_time());
         let learns_at = (self.learns() || self.is_out()).then(|| self.heard_at + self.settings.silence);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
-        let times = own.into_iter().chain([ask_at, candidacy, lead]).flatten();
+        let asks_at = self.asks_where_others_are_at();
+        let times = own.into_iter().chain([ask_at, candidacy, lead, asks_at]).flatten();
         times.min().unwrap_or(self.now + self.settings.silence).max(self.timed_at + SHORTEST)
     }
 

@@ -65,6 +65,8 @@ pub enum Output {
     /// The program has handled messages that the group's majority did not know when the sequencer crashed: all from this number
     /// on. They are void. [`RestoreState`](Output::RestoreState) follows.
     Diverged(Number),
+    /// What [`catch_up`](Core::catch_up) wants is done.
+    CaughtUp(u64),
     /// Whether this member is in the part of the group that goes on. Reported when it changes.
     Primary(bool),
     /// This process is not a member any more.
@@ -145,6 +147,17 @@ pub(crate) struct Repair {
     /// A member that has what is missing as a part of its state.
     pub(crate) state_of: Option<MemberId>,
     pub(crate) state_again_at: Time,
+}
+
+/// The question how far the others are, and their answers.
+#[derive(Debug)]
+pub(crate) struct CatchUp {
+    pub(crate) level: Level,
+    pub(crate) epoch: Epoch,
+    pub(crate) answers: BTreeMap<MemberId, Number>,
+    pub(crate) again_at: Time,
+    /// How far to deliver, once it is known.
+    pub(crate) end: Option<Number>,
 }
 
 /// A candidacy's times.
@@ -243,6 +256,9 @@ pub struct Core {
     pub(crate) table: StampTable,
     /// Since when this member asks the others: it became the sequencer then. They answer no other member.
     pub(crate) asks_since: Time,
+    /// How far the others are: questions of the program.
+    pub(crate) catch_ups: BTreeMap<u64, CatchUp>,
+    pub(crate) next_catch_up: u64,
 }
 
 impl Core {

@@ -13,7 +13,7 @@ use crate::view::{Epoch, MOST_NUMBER, Member, MemberId, Number, View};
 /// | a member | the sequencer | `Submit`, `Ack`, `Leave`, `Installed` |
 /// | the sequencer | all | `Stamped`, `Beat`, `Resign` |
 /// | a member | all | `Data`, `Ack` of a safe message |
-/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedData`, `Data`, `NeedState`, `State` |
+/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedData`, `Data`, `NeedState`, `State`, `CatchUp`, `IsAt` |
 /// | a candidate | all | `Propose`, `NewView` |
 /// | a member | a candidate | `Promise`, `Refuse`, `Installed` |
 /// | a process that joins | any member | `Join` |
@@ -122,6 +122,22 @@ pub enum Message {
         /// The epoch whose log goes on with that state.
         epoch: Epoch,
     },
+    /// How far is the order? A member reads.
+    CatchUp {
+        /// The epoch in which it is asked.
+        epoch: Epoch,
+        /// The asker's number for the question.
+        id: u64,
+    },
+    /// The answer.
+    IsAt {
+        /// The epoch of the question.
+        epoch: Epoch,
+        /// Its number.
+        id: u64,
+        /// What is behind this place was not delivered anywhere when the question arrived, as far as this member can know.
+        number: Number,
+    },
     /// The state that a member begins with.
     State(State),
     /// A member wants to leave.
@@ -149,6 +165,7 @@ impl Message {
                 epoch.is_possible() && are_possible(&[*next, *freed, *safe])
             }
             Message::Ack(Ack { epoch, held, consumed, .. }) => epoch.is_possible() && are_possible(&[*held, *consumed]),
+            Message::IsAt { epoch, number, .. } => epoch.is_possible() && are_possible(&[*number]),
             Message::Token { epoch, consumed, .. } => epoch.is_possible() && are_possible(&[*consumed]),
             Message::Repair { epoch, from, to } => epoch.is_possible() && are_possible(&[*from, *to]),
             Message::NeedData { number, .. } => are_possible(&[*number]),
@@ -181,6 +198,7 @@ impl Message {
             | Message::Installed { epoch }
             | Message::Resign { epoch }
             | Message::NeedState { epoch }
+            | Message::CatchUp { epoch, .. }
             | Message::PutOut { epoch, .. } => epoch.is_possible(),
             Message::Data { .. } | Message::Leave => true,
         }

@@ -19,6 +19,8 @@ pub enum Mutant {
     SafeAtOnce,
     /// A sequencer goes on though no majority answers.
     LeaseForEver,
+    /// A member that wants to know how far the order has got believes itself.
+    NoMajorityAsked,
     /// A gap is never asked for.
     GapForEver,
 }

@@ -6,6 +6,7 @@
 //! - A message that was delivered as `Safe` is part of the group's sequence.
 //! - A message that came back as not delivered was delivered nowhere.
 //! - At any time at most one member gives numbers with a lease, and so does the program of at most one host.
+//! - A member that has caught up misses nothing that was delivered before it asked.
 //! - The sequencer's credits add up.
 //! - Once faults stop, all live members have one view, and every message is delivered.
 //!
@@ -65,6 +66,7 @@ fn planted_bugs_are_caught() {
         (Mutant::SafeAtOnce, 65),
         (Mutant::LeaseForEver, 7),
         (Mutant::GapForEver, 2),
+        (Mutant::NoMajorityAsked, 3),
     ];
     for (mutant, first) in mutants {
         let run_with = |seed| {

@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) delay: Time,
     /// The network stamps.
     pub(crate) stamps: bool,
+    /// Members ask how far the others are.
+    pub(crate) reads: bool,
     /// The mean time between two messages of a member, and the part of them that is `Safe`.
     pub(crate) pause: Time,
     pub(crate) safe: f64,
@@ -58,6 +60,7 @@ impl Plan {
             faults_end: Duration::from_millis(2500),
             quiet: Duration::from_secs(12),
             stamps: rng.random_bool(0.5),
+            reads: seed % 4 == 3,
             repair_loss: if is_reliable { 0.0 } else { *pick(&mut rng, &[0.0, 0.5]) },
         }
     }

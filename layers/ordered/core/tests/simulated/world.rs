@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use am_ordered_core::{
-    Core, Delivery, Ended, Level, Member, MemberId, Message, Number, Output, Settings, StampTable, Time, View,
+    Core, Delivery, Ended, Epoch, Level, Member, MemberId, Message, Number, Output, Settings, StampTable, Time, View,
 };
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -37,6 +37,7 @@ pub(crate) const SEEN: &[&str] = &[
     "state taken",
     "sequencer replaced",
     "repair lost",
+    "caught up",
     "stamped by the network",
     "not stamped by the network",
 ];
@@ -55,6 +56,8 @@ pub(crate) struct Process {
     /// What it had delivered before it diverged, each time, with its first number.
     pub(crate) past: Vec<(Number, Vec<checks::Delivered>)>,
     pub(crate) not_delivered: BTreeSet<Key>,
+    /// What it wants to catch up with, by the number of the question.
+    catches_up: BTreeMap<u64, Reached>,
     keys: BTreeMap<u64, Key>,
     left_to_send: u64,
     send_at: Time,
@@ -62,6 +65,13 @@ pub(crate) struct Process {
     inbox: Vec<(MemberId, Arrived)>,
     pub(crate) table: StampTable,
     tick_at: Time,
+}
+
+/// How far the others were when a member asked: for each epoch the end of what its members had delivered, and the end of what any had delivered as `Safe`.
+struct Reached {
+    level: Level,
+    agreed: BTreeMap<Epoch, Number>,
+    safe: Number,
 }
 
 #[derive(Debug)]
@@ -171,6 +181,7 @@ impl World {
             first: (id.0 == 0).then_some((0, 0)),
             past: vec![],
             not_delivered: BTreeSet::new(),
+            catches_up: BTreeMap::new(),
             keys: BTreeMap::new(),
             left_to_send: self.plan.messages,
             send_at: self.now,
@@ -297,6 +308,9 @@ impl World {
             }
             process.send_at = now + pause.mul_f64(self.rng.random_range(0.0..2.0));
         }
+        if self.plan.reads && self.rng.random_bool(0.02) {
+            self.catch_up(id);
+        }
         while let Some(output) = self.processes.get_mut(&id).and_then(|process| process.core.poll()) {
             self.carry_out(id, output);
         }
@@ -359,6 +373,7 @@ impl World {
                 let delivered = std::mem::take(&mut process.delivered);
                 process.past.push((process.first.map_or(0, |(first, _)| first), delivered));
             }
+            Output::CaughtUp(question) => self.caught_up(id, question),
             Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
             Output::Ended(why) => {
                 self.saw(match why {
@@ -376,6 +391,36 @@ impl World {
                 self.tell(|| format!("{id}: ended, {why:?}"));
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
             }
+        }
+    }
+
+    /// A member reads.
+    fn catch_up(&mut self, id: MemberId) {
+        let level = if self.rng.random() { Level::Safe } else { Level::Agreed };
+        let (mut agreed, mut safe) = (BTreeMap::new(), 0);
+        for process in self.processes.values() {
+            let end = agreed.entry(process.core.view().epoch).or_insert(0);
+            *end = process.core.delivered().max(*end);
+            let last = process.delivered.iter().rfind(|(_, _, level)| *level == Level::Safe);
+            safe = last.map_or(safe, |(number, ..)| safe.max(number + 1));
+        }
+        let (now, process) = (self.now, self.processes.get_mut(&id).expect("it lives"));
+        if process.ended.is_none() && process.catches_up.len() < 8 {
+            let question = process.core.catch_up(now, level);
+            process.catches_up.insert(question, Reached { level, agreed, safe });
+        }
+    }
+
+    fn caught_up(&mut self, id: MemberId, question: u64) {
+        self.saw("caught up");
+        let process = self.processes.get_mut(&id).expect("it lives");
+        let Reached { level, agreed, safe } = process.catches_up.remove(&question).expect("it asked");
+        let (epoch, delivered) = (process.core.view().epoch, process.core.delivered());
+        let of_epoch = agreed.get(&epoch).copied().filter(|_| level == Level::Agreed).unwrap_or(0);
+        if delivered < safe.max(of_epoch) {
+            self.violation = Some(format!(
+                "{id}: read {delivered} messages, and others had {safe} safe and {of_epoch} of its epoch before"
+            ));
         }
     }
 
