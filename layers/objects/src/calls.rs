@@ -7,13 +7,27 @@ use std::time::Duration;
 use am_ordered::MessageId;
 
 use crate::error::CallError;
+use crate::inbox::Inbox;
 use crate::slot::{Outcome, Slot};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Calls {
+    inbox: Arc<Inbox>,
     next: u64,
     pending: BTreeMap<u64, Pending>,
     by_message: BTreeMap<MessageId, u64>,
+    /// Reads that wait until this process has what the others have, by the numbers of the group's questions.
+    questions: BTreeMap<u64, Question>,
+    /// A question that was answered before it had its reads.
+    answered: Option<u64>,
+}
+
+/// Reads that wait for one question.
+#[derive(Debug)]
+struct Question {
+    reads: Vec<Arc<Slot>>,
+    asked_at: Duration,
+    until: Duration,
 }
 
 #[derive(Debug)]
@@ -25,6 +39,11 @@ struct Pending {
 }
 
 impl Calls {
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Calls {
+        let (pending, by_message, questions) = Default::default();
+        Calls { inbox, next: 0, pending, by_message, questions, answered: None }
+    }
+
     /// A call that leaves now. Returns its number.
     pub(crate) fn begin(&mut self, slot: Arc<Slot>, until: Duration) -> u64 {
         let call = self.next;
@@ -62,6 +81,24 @@ impl Calls {
         }
     }
 
+    /// These reads wait for a question that was asked at this time. Alone a process has its answer already.
+    pub(crate) fn ask(&mut self, question: u64, reads: Vec<Arc<Slot>>, asked_at: Duration, patience: Duration) {
+        self.questions.insert(question, Question { reads, asked_at, until: asked_at + patience });
+        if self.answered.take() == Some(question) {
+            self.caught_up(question);
+        }
+    }
+
+    /// A question is answered.
+    pub(crate) fn caught_up(&mut self, question: u64) {
+        let Some(Question { reads, asked_at, .. }) = self.questions.remove(&question) else {
+            self.answered = Some(question);
+            return;
+        };
+        self.inbox.is_fresh_at(asked_at);
+        reads.into_iter().for_each(|read| read.put(Ok(vec![])));
+    }
+
     /// A message came back.
     pub(crate) fn returned(&mut self, message: MessageId, may_be_delivered: bool) {
         if let Some(call) = self.by_message.get(&message).copied() {
@@ -83,12 +120,19 @@ impl Calls {
         // They leave in the order of their times, and those that have a place are passed over.
         let placed = |pending: &Pending| pending.until.is_none();
         let late = self.pending.iter().take_while(|(_, pending)| placed(pending) || is_late(pending));
+        let is_over = |question: &Question| question.until <= now;
+        while let Some(question) = self.questions.first_entry().filter(|question| is_over(question.get())) {
+            question.remove().reads.into_iter().for_each(|read| read.put(Err(CallError::Unknown)));
+        }
         for call in late.filter(|(_, pending)| is_late(pending)).map(|(call, _)| *call).collect::<Vec<_>>() {
             self.end(call, Err(CallError::Unknown));
         }
     }
 
     pub(crate) fn end_all(&mut self, why: CallError) {
+        for read in std::mem::take(&mut self.questions).into_values().flat_map(|question| question.reads) {
+            read.put(Err(why));
+        }
         while let Some((call, _)) = self.pending.first_key_value() {
             self.end(*call, Err(why));
         }

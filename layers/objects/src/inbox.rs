@@ -1,8 +1,10 @@
 //! Calls on their way from the program's threads to the node's.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use am_api::NodeWaker;
 
@@ -20,6 +22,8 @@ pub(crate) enum Wish {
     },
     /// Nobody waits for this call any more.
     Cancel(Arc<Slot>),
+    /// Have all writes that are done anywhere.
+    CatchUp(Arc<Slot>),
 }
 
 /// Wishes in the order of each thread.
@@ -29,11 +33,15 @@ pub(crate) struct Inbox {
     wishes: Mutex<Option<VecDeque<Wish>>>,
     waker: NodeWaker,
     owner: ThreadId,
+    began: Instant,
+    /// When the last question whose answer has come was asked, in nanoseconds after the beginning: the objects here are not older. 0: never.
+    fresh_at: AtomicU64,
 }
 
 impl Inbox {
     pub(crate) fn new(waker: NodeWaker) -> Inbox {
-        Inbox { wishes: Mutex::new(Some(VecDeque::new())), waker, owner: thread::current().id() }
+        let (wishes, owner) = (Mutex::new(Some(VecDeque::new())), thread::current().id());
+        Inbox { wishes, waker, owner, began: Instant::now(), fresh_at: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Wish>>> {
@@ -51,6 +59,31 @@ impl Inbox {
             slot.put(Err(CallError::Ended));
         }
         slot
+    }
+
+    /// The slot gets a result once all writes that are done anywhere now are done here.
+    pub(crate) fn catch_up(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        if !self.push(Wish::CatchUp(slot.clone())) {
+            slot.put(Err(CallError::Ended));
+        }
+        slot
+    }
+
+    /// Since the space was opened.
+    pub(crate) fn time(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The objects here have all that was done anywhere at this time.
+    pub(crate) fn is_fresh_at(&self, time: Duration) {
+        self.fresh_at.fetch_max(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Whether the objects here are not older than this.
+    pub(crate) fn is_within(&self, age: Duration) -> bool {
+        let fresh_at = self.fresh_at.load(Relaxed);
+        fresh_at > 0 && self.time().saturating_sub(Duration::from_nanos(fresh_at)) <= age
     }
 
     pub(crate) fn cancel(&self, slot: Arc<Slot>) {
@@ -73,8 +106,9 @@ impl Inbox {
     pub(crate) fn close(&self, outcome: &Outcome) {
         let wishes = self.lock().take();
         for wish in wishes.into_iter().flatten() {
-            if let Wish::Write { slot, .. } = wish {
-                slot.put(outcome.clone());
+            match wish {
+                Wish::Write { slot, .. } | Wish::CatchUp(slot) => slot.put(outcome.clone()),
+                Wish::Cancel(_) => (),
             }
         }
     }

@@ -67,6 +67,8 @@
 //! | | runs | costs |
 //! | --- | --- | --- |
 //! | `#[read] fn len(&self) -> u64` | here, at once | no message |
+//! | the same, by `read_latest()` | here, once this process has all writes that are done anywhere: linearizable | a round trip to a majority |
+//! | the same, by `read_within(age)` | here, at once if the last `read_latest()` is not older | none, or a round trip |
 //! | `#[write] fn push(&mut self, item: u64)` | at every process, at one place in the order of all writes. Its result is computed where it was called | a message of the group |
 //! | `#[write] #[guard(!self.items.is_empty())] fn pop(&mut self) -> u64` | the same, once its guard holds. It is tried again after each write, the earliest call first, without spinning | the same |
 //!
@@ -95,7 +97,7 @@
 //! # What a program can rely on
 //!
 //! - All processes see the writes of a space in one order. A process that has the result of its write reads what that write has done. (Sequential consistency,
-//!   for threads that wait for each write.) A read at another process may be older.
+//!   for threads that wait for each write.) A read at another process may be older; `read_latest` is not.
 //! - A write runs once. Its call says what it returned; or [`CallError::NotRun`]; or [`CallError::Unknown`], if this process was apart from the others.
 //! - What `Safe` writes, which are the default, have done is there as long as a majority of each [view](Space::view) lives.
 //! - A write that panics poisons its object, at every process alike.
@@ -136,5 +138,5 @@ pub use am_rpc::codec;
 pub use call::Call;
 pub use error::CallError;
 pub use object::{Malformed, Object, Operation};
-pub use shared::{Reads, Shared, Writes};
+pub use shared::{Latest, Reads, Shared, Writes};
 pub use space::{Builder, NotLeft, OpenError, Space};

@@ -1,7 +1,11 @@
 //! An object as a program has it.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use am_rpc::codec::{Decode, Encode, to_vec};
 
@@ -42,6 +46,21 @@ impl<T: Object> Shared<T> {
         Reads(self)
     }
 
+    /// The object's reads, once this process has all writes that are done anywhere now: linearizable. It takes a round trip to a majority of the
+    /// space's processes. Read at once: what is read later may be old again.
+    pub fn read_latest(&self) -> Latest<'_, T> {
+        Latest { shared: self, caught_up: Call::pending(self.inbox.catch_up(), self.inbox.clone(), false) }
+    }
+
+    /// The object's reads, once this process has all writes that were done anywhere before this time: at once, if it has caught up since, as for
+    /// [`read_latest`](Shared::read_latest) of any object.
+    pub fn read_within(&self, age: Duration) -> Latest<'_, T> {
+        match self.inbox.is_within(age) {
+            true => Latest { shared: self, caught_up: Call::ready(Ok(())) },
+            false => self.read_latest(),
+        }
+    }
+
     /// The object's writes. They run at every process, at the same place in the order of all writes.
     #[inline]
     pub fn write(&self) -> Writes<'_, T> {
@@ -58,6 +77,32 @@ impl<T: Object> Reads<'_, T> {
     #[inline]
     pub fn run<R>(&self, read: impl FnOnce(&T) -> R) -> Call<R> {
         Call::ready(self.0.replica.read(read))
+    }
+}
+
+/// A future of the object's [`Reads`].
+#[must_use = "await it, or give it to `Space::block_on`"]
+#[derive(Debug)]
+pub struct Latest<'a, T: Object> {
+    shared: &'a Shared<T>,
+    caught_up: Call<()>,
+}
+
+impl<'a, T: Object> Latest<'a, T> {
+    /// Wait, on a thread that does not poll the space.
+    ///
+    /// # Errors
+    /// [`CallError::Unknown`], if no majority has answered for the space's patience.
+    pub fn wait(self) -> Result<Reads<'a, T>, CallError> {
+        self.caught_up.wait().map(|()| Reads(self.shared))
+    }
+}
+
+impl<'a, T: Object> Future for Latest<'a, T> {
+    type Output = Result<Reads<'a, T>, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.caught_up).poll(cx).map_ok(|()| Reads(self.shared))
     }
 }
 

@@ -44,7 +44,6 @@ pub struct Space {
     waker: NodeWaker,
     level: Level,
     patience: Duration,
-    began: Instant,
     /// Commands that found no room, in their order. The number is the call's.
     full: VecDeque<(Option<u64>, Vec<u8>)>,
 }
@@ -127,14 +126,14 @@ impl Builder<'_> {
         self,
         group: impl FnOnce(&Node, Settings, Table) -> Result<Group<Table>, EndpointError>,
     ) -> Result<Space, OpenError> {
-        let table = Table::new(self.types);
-        let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
         let waker = self.node.waker()?;
+        let inbox = Arc::new(Inbox::new(waker.clone()));
+        let table = Table::new(self.types, Calls::new(inbox.clone()));
+        let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
         let group = group(self.node, self.settings, table)?;
         me.set(group.me().0);
-        let inbox = Arc::new(Inbox::new(waker.clone()));
-        let (level, patience, began) = (self.level, self.patience, Instant::now());
-        Ok(Space { group, calls, events, inbox, waker, level, patience, began, full: VecDeque::new() })
+        let (level, patience, full) = (self.level, self.patience, VecDeque::new());
+        Ok(Space { group, calls, events, inbox, waker, level, patience, full })
     }
 }
 
@@ -283,13 +282,9 @@ impl Space {
         left
     }
 
-    fn now(&self) -> Duration {
-        self.began.elapsed()
-    }
-
     /// What threads want becomes messages of the group.
     fn send_wishes(&mut self) -> usize {
-        let mut sent = self.send_full();
+        let (mut sent, mut reads) = (self.send_full(), vec![]);
         while self.full.is_empty()
             && let Some(wish) = self.inbox.pop()
         {
@@ -298,6 +293,7 @@ impl Space {
                 Wish::Write { object, operation, arguments, slot } => {
                     self.send(Some(slot), |call| Command::Write { call, object, operation, arguments: &arguments });
                 }
+                Wish::CatchUp(slot) => reads.push(slot),
                 Wish::Cancel(slot) => {
                     let call = self.calls.borrow().waiting(&slot);
                     if let Some(call) = call {
@@ -305,6 +301,10 @@ impl Space {
                     }
                 }
             }
+        }
+        if !reads.is_empty() {
+            let (asked_at, question) = (self.inbox.time(), self.group.catch_up(self.level));
+            self.calls.borrow_mut().ask(question, reads, asked_at, self.patience);
         }
         sent
     }
@@ -322,7 +322,7 @@ impl Space {
     }
 
     fn send<'c>(&mut self, slot: Option<Arc<Slot>>, command: impl FnOnce(u64) -> Command<'c>) {
-        let until = self.now() + self.patience;
+        let until = self.inbox.time() + self.patience;
         let call = slot.map(|slot| self.calls.borrow_mut().begin(slot, until));
         match to_vec(&command(call.unwrap_or_default())) {
             Ok(bytes) if !self.full.is_empty() || !self.send_bytes(call, &bytes) => self.full.push_back((call, bytes)),
@@ -350,7 +350,7 @@ impl Space {
 
     /// What follows from the messages that have arrived.
     fn go_on(&mut self) -> usize {
-        let now = self.now();
+        let now = self.inbox.time();
         self.calls.borrow_mut().expire(now);
         {
             let mut events = self.events.borrow_mut();

@@ -45,12 +45,12 @@ struct Entry {
 }
 
 impl Table {
-    pub(crate) fn new(types: Vec<Type>) -> Table {
+    pub(crate) fn new(types: Vec<Type>, calls: Calls) -> Table {
         Table {
             types,
             objects: BTreeMap::new(),
             next: 0,
-            calls: Rc::default(),
+            calls: Rc::new(RefCell::new(calls)),
             me: Rc::default(),
             has_changed: Cell::new(false),
             events: Rc::default(),
@@ -231,6 +231,7 @@ impl Replica for Table {
             Event::Returned { message, may_be_delivered } => {
                 self.calls.borrow_mut().returned(*message, *may_be_delivered);
             }
+            Event::CaughtUp(question) => return self.calls.borrow_mut().caught_up(*question),
             Event::View(_) => self.has_changed.set(true),
             Event::Ended(_) => self.calls.borrow_mut().end_all(CallError::Ended),
             _ => (),

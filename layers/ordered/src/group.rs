@@ -243,6 +243,14 @@ impl<R: Replica> Group<R> {
         Ok(MessageId(id))
     }
 
+    /// Deliver all that has been delivered with this level at any member until now: a read after [`Event::CaughtUp`], which has the number that is returned,
+    /// misses nothing. It takes a round trip to a majority, and no message of the order. Without a majority it waits for one.
+    pub fn catch_up(&mut self, level: Level) -> u64 {
+        let question = self.inside.core.catch_up(self.endpoint.time(), level);
+        self.carry_out();
+        question
+    }
+
     /// Receive, deliver, and send what waits. Returns how much was done: 0 if nothing.
     pub fn poll(&mut self) -> usize {
         let handled = self.endpoint.poll(&mut self.inside);
@@ -549,6 +557,7 @@ impl<R: Replica> Group<R> {
                 nodes.extend(view.members.iter().map(|member| (member.id, member.name.clone())));
                 self.replica.event(&Event::View(view));
             }
+            Output::CaughtUp(question) => self.replica.event(&Event::CaughtUp(question)),
             Output::Primary(true) => self.replica.event(&Event::Primary),
             Output::Primary(false) => self.replica.event(&Event::NotPrimary),
             Output::Returned { id, may_be_delivered } => {

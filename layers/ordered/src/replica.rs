@@ -70,6 +70,8 @@ pub enum Event {
         /// Other members may have delivered it.
         may_be_delivered: bool,
     },
+    /// What [`Group::catch_up`](crate::Group::catch_up) has begun with this number is done.
+    CaughtUp(u64),
     /// This process is not a member any more.
     Ended(Ended),
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Event {
             }
             Event::Returned { may_be_delivered: true, .. } => f.write_str("an own message may be delivered by others"),
             Event::Returned { may_be_delivered: false, .. } => f.write_str("an own message is not delivered"),
+            Event::CaughtUp(_) => f.write_str("all that others had is here"),
             Event::Ended(why) => match why {
                 Ended::Left => f.write_str("left"),
                 Ended::Silent => f.write_str("put out: silent for longer than the group's patience"),

@@ -1,8 +1,13 @@
 //! Objects of several processes.
 
-use am_objects::{CallError, Event, Shared, Space};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use crate::common::{Jobs, JobsReads, JobsWrites, jobs, joins, node, result, until};
+use am_objects::{CallError, Event, Latest, Shared, Space};
+
+use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, joins, node, result, until};
 
 fn all(jobs: &Shared<Jobs>) -> Vec<u64> {
     jobs.read().all().now().expect("at once").expect("it is not poisoned")
@@ -78,22 +83,77 @@ fn a_crash_of_one_leaves_the_others_what_was_written() {
     assert_eq!(jobs[1].read().popped().now().map_err(|_| "it waits"), Ok(Ok(2)));
 }
 
-#[test]
-fn without_a_majority_a_write_is_unknown_and_reads_go_on() {
-    let mut spaces = vec![
-        Space::builder(&node("m0", "sim:3525"))
-            .object::<Jobs>()
-            .patience(std::time::Duration::from_millis(300))
-            .found("lab")
-            .expect("a name"),
-    ];
+/// A process whose only other one has crashed.
+fn alone_in_a_space_of_two(on: &str) -> (Vec<Space>, Shared<Jobs>) {
+    let (near, far) = (node("m0", on), node("m1", on));
+    let open = |node| Space::builder(node).object::<Jobs>().patience(Duration::from_millis(300));
+    let mut spaces = vec![open(&near).found("lab").expect("a name")];
     let first = spaces[0].create("jobs", &Jobs::default()).expect("alone it is a majority");
-    let second = Space::builder(&node("m1", "sim:3525")).object::<Jobs>().join("lab", &["m0"]).expect("a name");
-    spaces.push(second);
+    spaces.push(open(&far).join("lab", &["m0"]).expect("a name"));
     until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 2));
     drop(spaces.pop());
     until(&mut spaces, |spaces| spaces[0].events().contains(&Event::NotPrimary));
+    (spaces, first)
+}
+
+#[test]
+fn without_a_majority_a_write_is_unknown_and_reads_go_on() {
+    let (mut spaces, first) = alone_in_a_space_of_two("sim:3525");
     assert_eq!(result(&mut spaces, first.write().push(1)), Err(CallError::Unknown));
     assert_eq!(all(&first), []);
     assert!(!spaces[0].is_primary());
+}
+
+/// A write that is done at one process, and a read at another.
+#[test]
+fn a_latest_read_misses_no_write() {
+    let (mut spaces, jobs) = jobs(3, "sim:3526,loss=0.01");
+    let mut was_old = false;
+    for number in 0..100 {
+        let (writer, reader) = (number as usize % 3, (number as usize + 1) % 3);
+        result(&mut spaces, jobs[writer].write().push(number)).expect("it runs");
+        was_old |= !all(&jobs[reader]).contains(&number);
+        let mut latest = pin!(jobs[reader].read_latest());
+        let mut read = None;
+        until(&mut spaces, |_| {
+            read = match latest.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(reads) => Some(reads.expect("a majority answers").all().now().expect("at once")),
+                Poll::Pending => None,
+            };
+            read.is_some()
+        });
+        assert!(read.expect("it is there").expect("a value").contains(&number));
+    }
+    assert!(was_old, "a read of the copy was never old: the test shows nothing");
+}
+
+#[test]
+fn a_read_within_a_time_asks_only_if_it_has_not_asked_since() {
+    let mut space = founds(&node("m0", "sim:3527"));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let is_ready =
+        |reads: Latest<_>| matches!(pin!(reads).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(_));
+    assert!(!is_ready(jobs.read_within(LONG)), "it has never asked");
+    space.block_on(jobs.read_latest()).expect("alone it is a majority");
+    assert!(is_ready(jobs.read_within(LONG)) && !is_ready(jobs.read_within(Duration::ZERO)));
+    space.leave(LONG).expect("alone it may");
+    assert!(is_ready(jobs.read_latest()), "the space has ended, and says so");
+}
+
+#[test]
+fn a_latest_read_without_a_majority_is_unknown() {
+    let (mut spaces, first) = alone_in_a_space_of_two("sim:3528");
+    let caught_up = |spaces: &mut [Space]| {
+        let mut latest = pin!(first.read_latest());
+        let mut outcome = None;
+        until(spaces, |_| {
+            outcome = match latest.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(reads) => Some(reads.map(drop)),
+                Poll::Pending => None,
+            };
+            outcome.is_some()
+        });
+        outcome
+    };
+    assert_eq!(caught_up(&mut spaces), Some(Err(CallError::Unknown)));
 }
