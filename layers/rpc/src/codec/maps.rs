@@ -27,12 +27,7 @@ macro_rules! maps {
             #[inline]
             fn encode(&self, to: &mut Writer<'_>) {
                 to.count(self.len());
-                to.nested(|to| {
-                    for (key, value) in self {
-                        key.encode(to);
-                        value.encode(to);
-                    }
-                });
+                to.entries(self.iter(), Encode::size, Encode::encode);
             }
         }
 
@@ -80,7 +75,7 @@ macro_rules! sets {
             #[inline]
             fn encode(&self, to: &mut Writer<'_>) {
                 to.count(self.len());
-                to.nested(|to| self.iter().for_each(|item| item.encode(to)));
+                to.entries(self.iter(), Encode::size, Encode::encode);
             }
         }
 
@@ -106,4 +101,25 @@ macro_rules! sets {
 sets! {
     BTreeSet<T> where T: Ord; |from, count| BTreeSet::new();
     HashSet<T, S> where T: Eq, Hash; |from, count| HashSet::with_capacity_and_hasher(prepared::<T>(from, count), S::default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use super::super::traits::{from_bytes, to_canonical_vec, to_vec};
+
+    #[test]
+    fn equal_maps_have_equal_canonical_bytes() {
+        let map = |keys: &[u64]| -> HashMap<u64, HashSet<String>> {
+            keys.iter().map(|key| (*key, keys.iter().map(u64::to_string).collect())).collect()
+        };
+        let keys: Vec<u64> = (0..100).collect();
+        let turned: Vec<u64> = keys.iter().rev().copied().collect();
+        let (one, other) = (map(&keys), map(&turned));
+        assert_ne!(to_vec(&one), to_vec(&other), "their hashers differ");
+        assert_eq!(to_canonical_vec(&one), to_canonical_vec(&other));
+        let bytes = to_canonical_vec(&one).expect("it can be written");
+        assert_eq!(from_bytes::<HashMap<u64, HashSet<String>>>(&bytes), Ok(one));
+    }
 }

@@ -108,7 +108,7 @@ pub use plain::Plain;
 pub use reader::Reader;
 #[cfg(feature = "serde")]
 pub use serde::Serde;
-pub use traits::{Decode, Encode, Schema, from_bytes, to_vec};
+pub use traits::{Decode, Encode, Schema, from_bytes, to_canonical_vec, to_vec};
 pub use writer::Writer;
 
 /// How many boxes and collections a value may have within each other.

@@ -130,6 +130,19 @@ pub fn to_vec(value: &(impl Encode + ?Sized)) -> Result<Vec<u8>, EncodeError> {
     Ok(bytes)
 }
 
+/// The same, where values that are equal become equal bytes: entries of a `HashMap` or a `HashSet` are written in the order of their bytes. For a digest, or to
+/// compare.
+///
+/// # Errors
+/// See [`EncodeError`].
+pub fn to_canonical_vec(value: &(impl Encode + ?Sized)) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = vec![0; value.size()];
+    let mut writer = Writer::canonical(&mut bytes);
+    value.encode(&mut writer);
+    writer.finish()?;
+    Ok(bytes)
+}
+
 /// The value that these bytes are, all of them.
 ///
 /// # Errors

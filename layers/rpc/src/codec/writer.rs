@@ -15,6 +15,8 @@ pub struct Writer<'a> {
     rest: &'a mut [u8],
     depth: usize,
     failed: Option<EncodeError>,
+    /// Entries of maps and sets are written in the order of their bytes.
+    sorts: bool,
 }
 
 /// Writes into these bytes, which are as many as the value announced.
@@ -32,7 +34,39 @@ impl<'a> Writer<'a> {
     /// Writes into these bytes, which are as many as the value announced.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Self {
-        Writer { rest: bytes, depth: 0, failed: None }
+        Writer { rest: bytes, depth: 0, failed: None, sorts: false }
+    }
+
+    /// The same. Equal maps and sets become equal bytes, in whatever order they have their entries.
+    pub(super) fn canonical(bytes: &'a mut [u8]) -> Self {
+        Writer { sorts: true, ..Writer::new(bytes) }
+    }
+
+    /// Write entries whose order says nothing, one level deeper.
+    #[inline]
+    pub(super) fn entries<I>(
+        &mut self,
+        entries: impl Iterator<Item = I>,
+        size: impl Fn(&I) -> usize,
+        write: impl Fn(&I, &mut Writer<'_>),
+    ) {
+        self.nested(|to| {
+            if !to.sorts {
+                return entries.for_each(|entry| write(&entry, to));
+            }
+            let mut sorted = vec![];
+            for entry in entries {
+                let mut bytes = vec![0; size(&entry)];
+                let mut own = Writer { depth: to.depth, ..Writer::canonical(&mut bytes) };
+                write(&entry, &mut own);
+                if let Err(error) = own.finish() {
+                    return to.fail(error);
+                }
+                sorted.push(bytes);
+            }
+            sorted.sort_unstable();
+            sorted.iter().for_each(|bytes| to.bytes(bytes));
+        });
     }
 
     /// Append an array, such as a number's bytes.
