@@ -19,6 +19,8 @@ pub(crate) enum Command<'a> {
     Write { call: u64, object: u64, operation: u16, arguments: &'a [u8] },
     /// The sender does not wait for the guard of this call any more.
     Cancel { call: u64 },
+    /// After this number of writes an object has a value with this digest at the sender.
+    Digest { object: u64, writes: u64, digest: u64 },
     /// These are members no more: nobody waits for their calls.
     Gone { members: Vec<u64> },
 }
@@ -43,6 +45,8 @@ pub(crate) struct SavedObject {
     pub(crate) schema: u64,
     pub(crate) is_poisoned: bool,
     pub(crate) state: Vec<u8>,
+    /// Writes that have run.
+    pub(crate) writes: u64,
     pub(crate) waiting: Vec<SavedCall>,
 }
 

@@ -107,12 +107,16 @@
 //! A write runs at each process. It may depend on the object and its arguments alone: not on clocks, random numbers, addresses, threads, or the order in which a
 //! `HashMap` is iterated, which differs from process to process. Give what differs as an argument: `expire(&mut self, now: u64)`.
 //!
+//! After each 1,024 writes of an object the processes compare a digest of its value, and [`Space::health`] names one that differs. In a test, [`Twice`] runs operations on two
+//! copies.
+//!
 //! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does.
 #![forbid(unsafe_code)]
 
 mod call;
 mod calls;
 mod command;
+mod digest;
 mod error;
 mod inbox;
 mod object;
@@ -121,6 +125,7 @@ mod shared;
 mod slot;
 mod space;
 mod table;
+mod twice;
 mod waiting;
 
 /// Of `impl Queue`: the operations of the object type `Queue`.
@@ -140,3 +145,4 @@ pub use error::CallError;
 pub use object::{Malformed, Object, Operation};
 pub use shared::{Latest, Reads, Shared, Writes};
 pub use space::{Builder, NotLeft, OpenError, Space};
+pub use twice::Twice;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use am_rpc::codec::{from_bytes, to_vec};
+use am_rpc::codec::{from_bytes, to_canonical_vec, to_vec};
 
 use crate::error::CallError;
 use crate::object::{Object, Operation, schema_of};
@@ -46,6 +46,8 @@ pub(crate) trait AnyReplica: Send + Sync {
     fn may_run(&self, operation: usize, arguments: &[u8]) -> Result<bool, CallError>;
     fn run(&self, operation: usize, arguments: &[u8], wants_result: bool) -> Result<Option<Vec<u8>>, CallError>;
     fn save(&self) -> Vec<u8>;
+    /// The value, in bytes that are the same at every process.
+    fn canonical(&self) -> Vec<u8>;
     fn is_poisoned(&self) -> bool;
     /// Begin with this value. Returns whether the bytes are one.
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool;
@@ -74,6 +76,10 @@ impl<T: Object> AnyReplica for Replica<T> {
 
     fn save(&self) -> Vec<u8> {
         to_vec(&self.share().value).unwrap_or_default()
+    }
+
+    fn canonical(&self) -> Vec<u8> {
+        to_canonical_vec(&self.share().value).unwrap_or_default()
     }
 
     fn is_poisoned(&self) -> bool {

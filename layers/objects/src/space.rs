@@ -262,7 +262,8 @@ impl Space {
     /// What is wrong, and what to do.
     pub fn health(&self) -> Option<String> {
         let failed = self.group.replica().failed.map(|why| why.to_string());
-        failed.or_else(|| self.group.health())
+        let difference = self.group.replica().difference.as_ref().map(ToString::to_string);
+        failed.or(difference).or_else(|| self.group.health())
     }
 
     /// Calls of this process that have no result yet.
@@ -364,14 +365,18 @@ impl Space {
             return 0;
         }
         let (view, table) = (self.group.view(), self.group.replica());
-        if view.sequencer != self.group.me() || !table.has_changed.replace(false) {
+        let digests = table.digests.take();
+        if view.sequencer != self.group.me() {
             return 0;
         }
-        let members = table.gone(view);
-        if members.is_empty() {
-            return 0;
+        let members = if table.has_changed.replace(false) { table.gone(view) } else { vec![] };
+        let sent = digests.len() + usize::from(!members.is_empty());
+        for (object, writes, digest) in digests {
+            self.send(None, |_| Command::Digest { object, writes, digest });
         }
-        self.send(None, |_| Command::Gone { members });
-        1
+        if !members.is_empty() {
+            self.send(None, |_| Command::Gone { members });
+        }
+        sent
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use am_rpc::codec::{from_bytes, to_vec};
 
 use crate::calls::Calls;
 use crate::command::{Command, SavedCall, SavedObject, Snapshot, VERSION};
+use crate::digest::Digests;
 use crate::error::CallError;
 use crate::object::Object;
 use crate::replica::{self, AnyReplica, Type};
@@ -32,8 +34,32 @@ pub(crate) struct Table {
     pub(crate) events: Rc<RefCell<Vec<Event>>>,
     /// This process does not have what the others have, and why.
     pub(crate) failed: Option<CallError>,
+    /// Digests that the others have not got yet, if this process is the one that tells them: object, writes, digest.
+    pub(crate) digests: RefCell<Vec<(u64, u64, u64)>>,
+    /// An object that is not the same here as at another process.
+    pub(crate) difference: Option<Difference>,
     /// Messages that were no commands.
     pub(crate) malformed: u64,
+}
+
+/// An object that differs.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    object: String,
+    of: &'static str,
+    writes: u64,
+    from: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { object, of, writes, from } = self;
+        write!(
+            f,
+            "the object `{object}` is not the same here as at {from} after {writes} writes: a write of `{of}` depends on more than the object and its arguments, or the two \
+             programs differ. Run its operations with `am_objects::Twice`"
+        )
+    }
 }
 
 struct Entry {
@@ -42,6 +68,9 @@ struct Entry {
     schema: u64,
     replica: Arc<dyn AnyReplica>,
     waiting: Waiting,
+    /// Writes that have run.
+    writes: u64,
+    digests: Digests,
 }
 
 impl Table {
@@ -54,6 +83,8 @@ impl Table {
             me: Rc::default(),
             has_changed: Cell::new(false),
             events: Rc::default(),
+            digests: RefCell::default(),
+            difference: None,
             failed: None,
             malformed: 0,
         }
@@ -83,7 +114,8 @@ impl Table {
             return Err(CallError::TypeUnknown);
         };
         let replica = (known.open)(state).ok_or(CallError::Malformed)?;
-        let entry = Entry { name: name.into(), of: known.name, schema, replica, waiting: Waiting::default() };
+        let (waiting, digests) = (Waiting::default(), Digests::of(state.len()));
+        let entry = Entry { name: name.into(), of: known.name, schema, replica, waiting, writes: 0, digests };
         let id = self.next;
         self.next += 1;
         self.objects.insert(id, entry);
@@ -103,10 +135,15 @@ impl Table {
         self.run_waiting(object);
     }
 
-    fn run(&self, object: u64, call: &SavedCall) {
-        let Some(entry) = self.objects.get(&object) else { return };
+    fn run(&mut self, object: u64, call: &SavedCall) {
+        let Some(entry) = self.objects.get_mut(&object) else { return };
         let is_own = call.caller == self.me.get();
         let result = entry.replica.run(usize::from(call.operation), &call.arguments, is_own);
+        entry.writes += 1;
+        if entry.digests.are_due(entry.writes) {
+            let digest = entry.digests.add(entry.writes, &entry.replica.canonical());
+            self.digests.borrow_mut().push((object, entry.writes, digest));
+        }
         self.end(call, result.map(Option::unwrap_or_default));
     }
 
@@ -142,6 +179,7 @@ impl Table {
             schema: entry.schema,
             is_poisoned: entry.replica.is_poisoned(),
             state: entry.replica.save(),
+            writes: entry.writes,
             waiting: entry.waiting.all(),
         };
         Snapshot { version: VERSION, next: self.next, objects: self.objects.iter().map(saved).collect() }
@@ -150,7 +188,7 @@ impl Table {
     /// The objects of another process. Those that this one has already keep their places in memory: the program points to them.
     fn go_on_with(&mut self, snapshot: Snapshot) -> Result<(), CallError> {
         let mut old = std::mem::take(&mut self.objects);
-        for SavedObject { id, name, of, schema, is_poisoned, state, waiting } in snapshot.objects {
+        for SavedObject { id, name, of, schema, is_poisoned, state, writes, waiting } in snapshot.objects {
             let known = self.types.iter().find(|known| known.name == of && known.schema == schema);
             let known = known.ok_or(CallError::TypeUnknown)?;
             let had = old.remove(&id).filter(|entry| entry.of == of && entry.schema == schema);
@@ -161,8 +199,8 @@ impl Table {
             if !replica.restore(&state, is_poisoned) {
                 return Err(CallError::Malformed);
             }
-            let waiting = waiting.into_iter().collect();
-            self.objects.insert(id, Entry { name, of: known.name, schema, replica, waiting });
+            let (waiting, digests) = (waiting.into_iter().collect(), Digests::of(state.len()));
+            self.objects.insert(id, Entry { name, of: known.name, schema, replica, waiting, writes, digests });
         }
         self.next = snapshot.next;
         Ok(())
@@ -199,6 +237,13 @@ impl Replica for Table {
                 self.forget(|waiting| (waiting.caller, waiting.call) == (caller, call));
                 let call = SavedCall { caller, call, operation: 0, arguments: vec![] };
                 self.end(&call, Err(CallError::NotRun));
+            }
+            Command::Digest { object, writes, digest } => {
+                let differs = |entry: &&Entry| entry.digests.differ(writes, digest);
+                if let Some(entry) = self.objects.get(&object).filter(differs) {
+                    let (object, of, from) = (entry.name.clone(), entry.of, message.from.into());
+                    self.difference.get_or_insert(Difference { object, of, writes, from });
+                }
             }
             Command::Gone { members } => self.forget(|waiting| members.contains(&waiting.caller)),
         }

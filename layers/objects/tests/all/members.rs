@@ -1,11 +1,12 @@
 //! Objects of several processes.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use am_objects::{CallError, Event, Latest, Shared, Space};
+use am_objects::{CallError, Event, Latest, Shared, Space, Wire, object};
 
 use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, joins, node, result, until};
 
@@ -156,4 +157,45 @@ fn a_latest_read_without_a_majority_is_unknown() {
         outcome
     };
     assert_eq!(caught_up(&mut spaces), Some(Err(CallError::Unknown)));
+}
+
+/// Which of its items is the first differs.
+#[derive(Default, Wire)]
+struct Bag {
+    items: HashSet<u64>,
+    first: u64,
+}
+
+#[object]
+impl Bag {
+    #[write]
+    fn add(&mut self, item: u64) {
+        self.items.insert(item);
+    }
+
+    #[write]
+    fn choose(&mut self) {
+        self.first = self.items.iter().next().copied().unwrap_or_default();
+    }
+}
+
+#[test]
+fn an_object_that_differs_is_named() {
+    let nodes = ["m0", "m1"].map(|name| node(name, "sim:3529"));
+    let open = |node| Space::builder(node).object::<Bag>();
+    let mut spaces = vec![open(&nodes[0]).found("lab").expect("a name")];
+    let bag = spaces[0].create("bag", &Bag::default()).expect("alone it is a majority");
+    spaces.push(open(&nodes[1]).join("lab", &["m0"]).expect("a name"));
+    until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 2));
+    for item in 0..2000 {
+        result(&mut spaces, bag.write().add(item)).expect("it runs");
+    }
+    assert!(spaces.iter().all(|space| space.health().is_none()), "sets that are equal");
+    for _ in 0..200 {
+        result(&mut spaces, bag.write().choose()).expect("it runs");
+    }
+    until(&mut spaces, |spaces| {
+        spaces[1].health().is_some_and(|trouble| trouble.contains("`bag` is not the same here as at m0 after 2048"))
+    });
+    assert_eq!(spaces[0].health(), None, "m0 has said what is right");
 }
