@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use am_ordered::MessageId;
-
 use crate::error::CallError;
 use crate::inbox::Inbox;
 use crate::slot::{Outcome, Slot};
@@ -15,7 +13,7 @@ pub(crate) struct Calls {
     inbox: Arc<Inbox>,
     next: u64,
     pending: BTreeMap<u64, Pending>,
-    by_message: BTreeMap<MessageId, u64>,
+    by_message: BTreeMap<u64, u64>,
     /// Reads that wait until this process has what the others have, by the numbers of the group's questions.
     questions: BTreeMap<u64, Question>,
     /// A question that was answered before it had its reads.
@@ -35,7 +33,7 @@ struct Pending {
     slot: Arc<Slot>,
     /// By the node's clock. `None` once it has its place: then it waits for its guard alone.
     until: Option<Duration>,
-    message: Option<MessageId>,
+    message: Option<u64>,
 }
 
 impl Calls {
@@ -53,7 +51,7 @@ impl Calls {
     }
 
     /// The call has left as this message.
-    pub(crate) fn left_as(&mut self, call: u64, message: MessageId) {
+    pub(crate) fn left_as(&mut self, call: u64, message: u64) {
         if let Some(pending) = self.pending.get_mut(&call).filter(|pending| pending.until.is_some()) {
             pending.message = Some(message);
             self.by_message.insert(message, call);
@@ -68,10 +66,9 @@ impl Calls {
         }
     }
 
-    /// The number of a call that waits for its guard.
-    pub(crate) fn waiting(&self, slot: &Arc<Slot>) -> Option<u64> {
-        let is_it = |pending: &Pending| pending.until.is_none() && Arc::ptr_eq(&pending.slot, slot);
-        self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(call, _)| *call)
+    /// The number of a call that has no result yet.
+    pub(crate) fn number(&self, slot: &Arc<Slot>) -> Option<u64> {
+        self.pending.iter().find(|(_, pending)| Arc::ptr_eq(&pending.slot, slot)).map(|(call, _)| *call)
     }
 
     pub(crate) fn end(&mut self, call: u64, outcome: Outcome) {
@@ -100,7 +97,7 @@ impl Calls {
     }
 
     /// A message came back.
-    pub(crate) fn returned(&mut self, message: MessageId, may_be_delivered: bool) {
+    pub(crate) fn returned(&mut self, message: u64, may_be_delivered: bool) {
         if let Some(call) = self.by_message.get(&message).copied() {
             self.end(call, Err(if may_be_delivered { CallError::Unknown } else { CallError::NotRun }));
         }

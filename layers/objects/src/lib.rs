@@ -113,15 +113,24 @@
 //! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does.
 #![forbid(unsafe_code)]
 
+// The macro names the crate; so do its own tests.
+#[cfg(test)]
+extern crate self as am_objects;
+
 mod call;
 mod calls;
 mod command;
+mod courier;
 mod digest;
 mod error;
 mod inbox;
+#[cfg(test)]
+mod mutants;
 mod object;
 mod replica;
 mod shared;
+#[cfg(test)]
+mod simulated;
 mod slot;
 mod space;
 mod table;

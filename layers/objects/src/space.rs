@@ -1,7 +1,6 @@
 //! A space of objects, as a process of it has it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -11,24 +10,23 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::{EndpointError, Node, NodeWaker};
-use am_ordered::{Ended, Event, Group, Level, SendError, Settings, View};
+use am_ordered::{Ended, Event, Group, Level, MemberId, MessageId, SendError, Settings, View};
 use am_rpc::codec::to_vec;
 
 use crate::call::Call;
 use crate::calls::Calls;
 use crate::command::Command;
+use crate::courier::{Courier, Order};
 use crate::error::CallError;
-use crate::inbox::{Inbox, Wish};
+use crate::inbox::Inbox;
 use crate::object::{Object, schema_of};
 use crate::replica::Type;
 use crate::shared::Shared;
-use crate::slot::{Outcome, Slot};
+use crate::slot::Slot;
 use crate::table::Table;
 
 /// The longest sleep while a future is waited for: its waker ends it earlier.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// What fits around a command's own bytes.
-const AROUND: usize = 64;
 /// Events that are kept until the program takes them.
 const MOST_EVENTS: usize = 1024;
 
@@ -38,14 +36,9 @@ const MOST_EVENTS: usize = 1024;
 /// nothing of that thread, and whose writes wake it.
 pub struct Space {
     group: Group<Table>,
-    calls: Rc<RefCell<Calls>>,
+    courier: Courier,
     events: Rc<RefCell<Vec<Event>>>,
-    inbox: Arc<Inbox>,
     waker: NodeWaker,
-    level: Level,
-    patience: Duration,
-    /// Commands that found no room, in their order. The number is the call's.
-    full: VecDeque<(Option<u64>, Vec<u8>)>,
 }
 
 /// How a space is opened.
@@ -132,8 +125,8 @@ impl Builder<'_> {
         let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
         let group = group(self.node, self.settings, table)?;
         me.set(group.me().0);
-        let (level, patience, full) = (self.level, self.patience, VecDeque::new());
-        Ok(Space { group, calls, events, inbox, waker, level, patience, full })
+        let courier = Courier::new(calls, inbox, self.level, self.patience);
+        Ok(Space { group, courier, events, waker })
     }
 }
 
@@ -161,8 +154,14 @@ impl Space {
         let state = to_vec(value).map_err(|_| CallError::Malformed)?;
         let slot = Arc::new(Slot::default());
         let (of, schema) = (T::NAME, schema_of::<T>());
-        self.send(Some(slot.clone()), |call| Command::Create { call, name, of, schema, state: &state });
-        self.block_on(Call::<u64>::pending(slot, self.inbox.clone(), false))?;
+        self.courier.send(&mut self.group, Some(slot.clone()), |call| Command::Create {
+            call,
+            name,
+            of,
+            schema,
+            state: &state,
+        });
+        self.block_on(Call::<u64>::pending(slot, self.courier.inbox.clone(), false))?;
         self.open(name).unwrap_or(Err(CallError::Unknown))
     }
 
@@ -172,12 +171,12 @@ impl Space {
     /// [`CallError::TypeDiffers`].
     pub fn open<T: Object>(&self, name: &str) -> Option<Result<Shared<T>, CallError>> {
         let found = self.group.replica().find(name)?;
-        Some(found.map(|(object, replica)| Shared::new(replica, object, self.inbox.clone())))
+        Some(found.map(|(object, replica)| Shared::new(replica, object, self.courier.inbox.clone())))
     }
 
     /// Do what has to be done. Returns how much was.
     pub fn poll(&mut self) -> usize {
-        let sent = self.send_wishes();
+        let sent = self.courier.send_wishes(&mut self.group);
         sent + self.group.poll() + self.go_on()
     }
 
@@ -211,7 +210,7 @@ impl Space {
     fn block_on_until<F: Future>(&mut self, future: F, end: Option<Instant>) -> Option<F::Output> {
         let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Alarm(self.waker.clone()))));
         loop {
-            self.send_wishes();
+            self.courier.send_wishes(&mut self.group);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Some(output);
             }
@@ -268,7 +267,7 @@ impl Space {
 
     /// Calls of this process that have no result yet.
     pub fn waiting(&self) -> usize {
-        self.calls.borrow().len()
+        self.courier.calls.borrow().len()
     }
 
     /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`].
@@ -276,107 +275,45 @@ impl Space {
     /// # Errors
     /// The others have not let this process go in time.
     pub fn leave(mut self, timeout: Duration) -> Result<(), NotLeft> {
-        self.send_wishes();
+        self.courier.send_wishes(&mut self.group);
         let left = self.group.leave(timeout).map(drop).map_err(|_| NotLeft);
-        self.calls.borrow_mut().end_all(CallError::Ended);
-        self.inbox.close(&Err(CallError::Ended));
+        self.courier.calls.borrow_mut().end_all(CallError::Ended);
+        self.courier.inbox.close(&Err(CallError::Ended));
         left
-    }
-
-    /// What threads want becomes messages of the group.
-    fn send_wishes(&mut self) -> usize {
-        let (mut sent, mut reads) = (self.send_full(), vec![]);
-        while self.full.is_empty()
-            && let Some(wish) = self.inbox.pop()
-        {
-            sent += 1;
-            match wish {
-                Wish::Write { object, operation, arguments, slot } => {
-                    self.send(Some(slot), |call| Command::Write { call, object, operation, arguments: &arguments });
-                }
-                Wish::CatchUp(slot) => reads.push(slot),
-                Wish::Cancel(slot) => {
-                    let call = self.calls.borrow().waiting(&slot);
-                    if let Some(call) = call {
-                        self.send(None, |_| Command::Cancel { call });
-                    }
-                }
-            }
-        }
-        if !reads.is_empty() {
-            let (asked_at, question) = (self.inbox.time(), self.group.catch_up(self.level));
-            self.calls.borrow_mut().ask(question, reads, asked_at, self.patience);
-        }
-        sent
-    }
-
-    fn send_full(&mut self) -> usize {
-        let mut sent = 0;
-        while let Some((call, bytes)) = self.full.pop_front() {
-            if !self.send_bytes(call, &bytes) {
-                self.full.push_front((call, bytes));
-                break;
-            }
-            sent += 1;
-        }
-        sent
-    }
-
-    fn send<'c>(&mut self, slot: Option<Arc<Slot>>, command: impl FnOnce(u64) -> Command<'c>) {
-        let until = self.inbox.time() + self.patience;
-        let call = slot.map(|slot| self.calls.borrow_mut().begin(slot, until));
-        match to_vec(&command(call.unwrap_or_default())) {
-            Ok(bytes) if !self.full.is_empty() || !self.send_bytes(call, &bytes) => self.full.push_back((call, bytes)),
-            Ok(_) => (),
-            Err(_) => self.end(call, Err(CallError::Malformed)),
-        }
-    }
-
-    /// Returns whether there was room.
-    fn send_bytes(&mut self, call: Option<u64>, bytes: &[u8]) -> bool {
-        match self.group.send(self.level, bytes) {
-            Ok(message) => call.into_iter().for_each(|call| self.calls.borrow_mut().left_as(call, message)),
-            Err(SendError::Full(_)) => return false,
-            Err(SendError::Ended) => self.end(call, Err(CallError::Ended)),
-            Err(SendError::TooLong { needs, most }) => {
-                self.end(call, Err(CallError::TooLong { needs, most: most.saturating_sub(AROUND) }));
-            }
-        }
-        true
-    }
-
-    fn end(&self, call: Option<u64>, outcome: Outcome) {
-        call.into_iter().for_each(|call| self.calls.borrow_mut().end(call, outcome.clone()));
     }
 
     /// What follows from the messages that have arrived.
     fn go_on(&mut self) -> usize {
-        let now = self.inbox.time();
-        self.calls.borrow_mut().expire(now);
-        {
-            let mut events = self.events.borrow_mut();
-            let excess = events.len().saturating_sub(MOST_EVENTS);
-            events.drain(..excess);
-        }
-        let failed = self.group.replica().failed;
-        if let Some(why) = failed.or_else(|| self.group.ended().map(|_| CallError::Ended)) {
-            self.calls.borrow_mut().end_all(why);
-            self.inbox.close(&Err(why));
-            return 0;
-        }
-        let (view, table) = (self.group.view(), self.group.replica());
-        let digests = table.digests.take();
-        if view.sequencer != self.group.me() {
-            return 0;
-        }
-        let members = if table.has_changed.replace(false) { table.gone(view) } else { vec![] };
-        let sent = digests.len() + usize::from(!members.is_empty());
-        for (object, writes, digest) in digests {
-            self.send(None, |_| Command::Digest { object, writes, digest });
-        }
-        if !members.is_empty() {
-            self.send(None, |_| Command::Gone { members });
-        }
-        sent
+        let mut events = self.events.borrow_mut();
+        let excess = events.len().saturating_sub(MOST_EVENTS);
+        events.drain(..excess);
+        drop(events);
+        self.courier.go_on(&mut self.group)
+    }
+}
+
+impl Order for Group<Table> {
+    fn send(&mut self, level: Level, bytes: &[u8]) -> Result<u64, SendError> {
+        Group::send(self, level, bytes).map(MessageId::number)
+    }
+
+    fn catch_up(&mut self, level: Level) -> u64 {
+        Group::catch_up(self, level)
+    }
+
+    fn me(&self) -> MemberId {
+        Group::me(self)
+    }
+
+    fn view(&self) -> &View {
+        Group::view(self)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn table(&self) -> &Table {
+        self.replica()
     }
 }

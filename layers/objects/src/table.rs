@@ -13,6 +13,8 @@ use crate::calls::Calls;
 use crate::command::{Command, SavedCall, SavedObject, Snapshot, VERSION};
 use crate::digest::Digests;
 use crate::error::CallError;
+#[cfg(test)]
+use crate::mutants;
 use crate::object::Object;
 use crate::replica::{self, AnyReplica, Type};
 use crate::waiting::Waiting;
@@ -149,6 +151,10 @@ impl Table {
 
     /// After each write the others are tried again, the earliest first.
     fn run_waiting(&mut self, object: u64) {
+        #[cfg(test)]
+        if mutants::is_active(mutants::Mutant::NotTriedAgain) {
+            return;
+        }
         while let Some(entry) = self.objects.get_mut(&object)
             && let Some((call, may_run)) = entry.waiting.take_next(&*entry.replica)
         {
@@ -207,18 +213,27 @@ impl Table {
     }
 }
 
-impl Replica for Table {
-    fn deliver(&mut self, message: &Delivered<'_>) {
+/// A command at its place in the order.
+pub(crate) struct Placed<'a> {
+    pub(crate) sender: u64,
+    /// The name of the sender's node.
+    pub(crate) from: &'a str,
+    pub(crate) is_own: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+impl Table {
+    /// Do what a command says.
+    pub(crate) fn carry_out(&mut self, Placed { sender: caller, from, is_own, payload }: &Placed<'_>) {
         if self.failed.is_some() {
             return;
         }
-        let Ok(command) = from_bytes(message.payload) else {
+        let (Ok(command), caller) = (from_bytes(payload), *caller) else {
             self.malformed += 1;
             return;
         };
-        let caller = message.sender.0;
         let place = |call: u64| {
-            if message.own.is_some() {
+            if *is_own {
                 self.calls.borrow_mut().placed(call);
             }
         };
@@ -241,7 +256,7 @@ impl Replica for Table {
             Command::Digest { object, writes, digest } => {
                 let differs = |entry: &&Entry| entry.digests.differ(writes, digest);
                 if let Some(entry) = self.objects.get(&object).filter(differs) {
-                    let (object, of, from) = (entry.name.clone(), entry.of, message.from.into());
+                    let (object, of, from) = (entry.name.clone(), entry.of, (*from).into());
                     self.difference.get_or_insert(Difference { object, of, writes, from });
                 }
             }
@@ -249,11 +264,13 @@ impl Replica for Table {
         }
     }
 
-    fn save(&self) -> Vec<u8> {
+    /// All objects, for a process that joins.
+    pub(crate) fn state(&self) -> Vec<u8> {
         to_vec(&self.snapshot()).unwrap_or_default()
     }
 
-    fn restore(&mut self, state: &[u8]) {
+    /// Go on with the state of another process.
+    pub(crate) fn take_over(&mut self, state: &[u8]) {
         let restored = from_bytes::<Snapshot>(state).map_err(|_| CallError::Malformed);
         let restored = restored.and_then(|snapshot| match snapshot.version {
             VERSION => self.go_on_with(snapshot),
@@ -270,11 +287,26 @@ impl Replica for Table {
             .collect();
         self.calls.borrow_mut().keep_waiting(|call| waiting.contains(&call));
     }
+}
+
+impl Replica for Table {
+    fn deliver(&mut self, message: &Delivered<'_>) {
+        let Delivered { sender, from, own, payload, .. } = *message;
+        self.carry_out(&Placed { sender: sender.0, from, is_own: own.is_some(), payload });
+    }
+
+    fn save(&self) -> Vec<u8> {
+        self.state()
+    }
+
+    fn restore(&mut self, state: &[u8]) {
+        self.take_over(state);
+    }
 
     fn event(&mut self, event: &Event) {
         match event {
             Event::Returned { message, may_be_delivered } => {
-                self.calls.borrow_mut().returned(*message, *may_be_delivered);
+                self.calls.borrow_mut().returned(message.number(), *may_be_delivered);
             }
             Event::CaughtUp(question) => return self.calls.borrow_mut().caught_up(*question),
             Event::View(_) => self.has_changed.set(true),

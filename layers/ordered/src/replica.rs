@@ -48,6 +48,14 @@ pub struct Delivered<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub(crate) u64);
 
+impl MessageId {
+    /// Which of this member's messages it is. The first one has 0.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// What happens to a group, besides messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

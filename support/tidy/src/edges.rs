@@ -113,6 +113,8 @@ const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
     // What serves the transport `amd:`.
     ("am-api/tests", &["am-daemon", "am-testing"]),
     ("layers/ordered/core", &["am-netdev-sim"]),
+    // Spaces on a simulated network, in virtual time.
+    ("layers/objects", &["am-ordered-core", "am-netdev-sim", "am-transport"]),
     ("layers/", &["am-transport", "am-ring", "am-testing"]),
     ("datapath/dpdk", &["active-messages", "am-daemon", "am-testing"]),
     ("bindings/", &["am-testing"]),
