@@ -101,6 +101,9 @@
 //! - A write runs once. Its call says what it returned; or [`CallError::NotRun`]; or [`CallError::Unknown`], if this process was apart from the others.
 //! - What `Safe` writes, which are the default, have done is there as long as a majority of each [view](Space::view) lives.
 //! - A write that panics poisons its object, at every process alike.
+//! - Objects live as long as a majority of each view. [`Space::save`] writes them to a file, for a space that is founded later.
+//!
+//! `docs/promises.md` says the rest.
 //!
 //! # Every process has to come to the same value
 //!

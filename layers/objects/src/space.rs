@@ -1,8 +1,10 @@
 //! A space of objects, as a process of it has it.
 
 use std::cell::RefCell;
+use std::fs::{self, File};
 use std::future::Future;
-use std::io;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,6 +50,7 @@ pub struct Builder<'a> {
     settings: Settings,
     level: Level,
     patience: Duration,
+    saved: Option<PathBuf>,
 }
 
 /// Why a space is not open.
@@ -56,6 +59,28 @@ pub enum OpenError {
     /// See the cause.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    /// The file cannot be read.
+    #[error("the saved objects in {path} cannot be read: {why}")]
+    NotRead {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// The file was not written by [`Space::save`], or by another version of it.
+    #[error("{path} has no saved objects, or those of another version of this library")]
+    NotSaved {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An object in the file has a type that was not named.
+    #[error(
+        "{path} has an object whose type this program does not know, or has another version of: name all types with `Builder::object`"
+    )]
+    TypeUnknown {
+        /// The file.
+        path: PathBuf,
+    },
     /// The process has no descriptor left, by which threads wake the one that polls.
     #[error("threads could not wake the one that polls the space: {0}; raise `ulimit -n`")]
     Waker(#[from] io::Error),
@@ -99,12 +124,25 @@ impl Builder<'_> {
         self
     }
 
+    /// A space that is [founded](Builder::found) begins with the objects that [`Space::save`] has written to this file. One that is joined has those of
+    /// the others.
+    #[must_use]
+    pub fn saved(mut self, path: impl Into<PathBuf>) -> Self {
+        self.saved = Some(path.into());
+        self
+    }
+
     /// The first process of a space.
     ///
     /// # Errors
-    /// The node cannot have an endpoint of this name, or no waker.
+    /// The node cannot have an endpoint of this name, or no waker; the file of saved objects cannot be read.
     pub fn found(self, name: &str) -> Result<Space, OpenError> {
-        self.open(|node, settings, table| Group::found(node, name, settings, table))
+        let path = self.saved.clone();
+        let state = path.map(|path| match fs::read(&path) {
+            Ok(state) => Ok((path, state)),
+            Err(why) => Err(OpenError::NotRead { path, why }),
+        });
+        self.open(state.transpose()?, |node, settings, table| Group::found(node, name, settings, table))
     }
 
     /// A process more, by processes that may be in the space.
@@ -112,16 +150,23 @@ impl Builder<'_> {
     /// # Errors
     /// As for [`found`](Builder::found).
     pub fn join(self, name: &str, contacts: &[impl AsRef<str>]) -> Result<Space, OpenError> {
-        self.open(|node, settings, table| Group::join(node, name, contacts, settings, table))
+        self.open(None, |node, settings, table| Group::join(node, name, contacts, settings, table))
     }
 
     fn open(
         self,
+        saved: Option<(PathBuf, Vec<u8>)>,
         group: impl FnOnce(&Node, Settings, Table) -> Result<Group<Table>, EndpointError>,
     ) -> Result<Space, OpenError> {
         let waker = self.node.waker()?;
         let inbox = Arc::new(Inbox::new(waker.clone()));
-        let table = Table::new(self.types, Calls::new(inbox.clone()));
+        let mut table = Table::new(self.types, Calls::new(inbox.clone()));
+        if let Some((path, state)) = saved {
+            table.begin_with(&state).map_err(|why| match why {
+                CallError::TypeUnknown => OpenError::TypeUnknown { path },
+                _ => OpenError::NotSaved { path },
+            })?;
+        }
         let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
         let group = group(self.node, self.settings, table)?;
         me.set(group.me().0);
@@ -143,7 +188,7 @@ impl Space {
     /// Open a space on this node.
     pub fn builder(node: &Node) -> Builder<'_> {
         let (types, settings, level) = (vec![], Settings::default(), Level::Safe);
-        Builder { node, types, settings, level, patience: Duration::from_secs(10) }
+        Builder { node, types, settings, level, patience: Duration::from_secs(10), saved: None }
     }
 
     /// The object of this name, which is created if there is none, with this value.
@@ -268,6 +313,20 @@ impl Space {
     /// Calls of this process that have no result yet.
     pub fn waiting(&self) -> usize {
         self.courier.calls.borrow().len()
+    }
+
+    /// Write all objects to a file, as they are here now, for [`Builder::saved`]. The file is there whole, or as it was.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let mut file = File::create(&new)?;
+        file.write_all(&self.group.replica().state())?;
+        file.sync_all()?;
+        fs::rename(new, path)
     }
 
     /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`].

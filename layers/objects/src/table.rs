@@ -269,14 +269,24 @@ impl Table {
         to_vec(&self.snapshot()).unwrap_or_default()
     }
 
+    /// Begin with objects that were saved. Nobody waits for the calls that waited then.
+    pub(crate) fn begin_with(&mut self, state: &[u8]) -> Result<(), CallError> {
+        self.read(state)?;
+        self.forget(|_| true);
+        Ok(())
+    }
+
+    fn read(&mut self, state: &[u8]) -> Result<(), CallError> {
+        let snapshot = from_bytes::<Snapshot>(state).map_err(|_| CallError::Malformed)?;
+        if snapshot.version != VERSION {
+            return Err(CallError::Malformed);
+        }
+        self.go_on_with(snapshot)
+    }
+
     /// Go on with the state of another process.
     pub(crate) fn take_over(&mut self, state: &[u8]) {
-        let restored = from_bytes::<Snapshot>(state).map_err(|_| CallError::Malformed);
-        let restored = restored.and_then(|snapshot| match snapshot.version {
-            VERSION => self.go_on_with(snapshot),
-            _ => Err(CallError::Malformed),
-        });
-        self.failed = restored.err();
+        self.failed = self.read(state).err();
         let me = self.me.get();
         let waiting: BTreeSet<u64> = self
             .objects

@@ -125,10 +125,15 @@ pub(crate) fn jobs(count: usize, on: &str) -> (Vec<Space>, Vec<Shared<Jobs>>) {
 
 /// The same. Those that are silent for this time are put out.
 pub(crate) fn jobs_with(count: usize, on: &str, patience: Duration) -> (Vec<Space>, Vec<Shared<Jobs>>) {
-    let mut spaces = vec![builder(&node("m0", on), patience).found("lab").expect("a name")];
+    jobs_at((0..count).map(|number| node(&format!("m{number}"), on)).collect(), patience)
+}
+
+/// The same at these nodes, which are `m0` and so on.
+pub(crate) fn jobs_at(nodes: Vec<Node>, patience: Duration) -> (Vec<Space>, Vec<Shared<Jobs>>) {
+    let mut spaces = vec![builder(&nodes[0], patience).found("lab").expect("a name")];
     let first = spaces[0].create("jobs", &Jobs::default()).expect("alone it is a majority");
-    let join = |number| builder(&node(&format!("m{number}"), on), patience).join("lab", &["m0"]).expect("a name");
-    spaces.extend((1..count).map(join));
+    spaces.extend(nodes[1..].iter().map(|node| builder(node, patience).join("lab", &["m0"]).expect("a name")));
+    let count = nodes.len();
     until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == count && space.is_primary()));
     let others = spaces[1..].iter().map(|space| space.open("jobs").expect("it came with the state").expect("its type"));
     let shared = std::iter::once(first).chain(others).collect();

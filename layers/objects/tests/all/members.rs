@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use am_objects::{CallError, Event, Latest, Shared, Space, Wire, object};
 
-use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, joins, node, result, until};
+use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, jobs_at, joins, node, result, until};
 
 fn all(jobs: &Shared<Jobs>) -> Vec<u64> {
     jobs.read().all().now().expect("at once").expect("it is not poisoned")
 }
 
-fn all_see_one_order(on: &str) {
-    let (mut spaces, jobs) = jobs(3, on);
+fn all_see_one_order((mut spaces, jobs): (Vec<Space>, Vec<Shared<Jobs>>)) {
     let calls: Vec<_> = (0..300).map(|number| jobs[number % 3].write().push(number as u64)).collect();
     for call in calls {
         assert_eq!(result(&mut spaces, call), Ok(()));
@@ -33,12 +33,23 @@ fn all_see_one_order(on: &str) {
 
 #[test]
 fn all_see_one_order_on_the_simulated_network() {
-    all_see_one_order("sim:3521,loss=0.01");
+    all_see_one_order(jobs(3, "sim:3521,loss=0.01"));
 }
 
 #[test]
 fn all_see_one_order_over_shared_memory() {
-    all_see_one_order(&format!("shm:am-objects-order-{}", std::process::id()));
+    all_see_one_order(jobs(3, &format!("shm:am-objects-order-{}", std::process::id())));
+}
+
+#[test]
+fn all_see_one_order_over_udp() {
+    let addresses = [(); 3].map(|()| format!("127.0.0.1:{}", am_netns::free_port(Ipv4Addr::LOCALHOST)));
+    let on = |own: usize| {
+        let peers = addresses.iter().enumerate().filter(|(at, _)| *at != own);
+        let peers: String = peers.map(|(_, address)| format!(",peer={address}")).collect();
+        node(&format!("m{own}"), &format!("udp:{}{peers}", addresses[own]))
+    };
+    all_see_one_order(jobs_at((0..3).map(on).collect(), LONG));
 }
 
 #[test]
@@ -101,7 +112,7 @@ fn alone_in_a_space_of_two(on: &str) -> (Vec<Space>, Shared<Jobs>) {
 fn without_a_majority_a_write_is_unknown_and_reads_go_on() {
     let (mut spaces, first) = alone_in_a_space_of_two("sim:3525");
     assert_eq!(result(&mut spaces, first.write().push(1)), Err(CallError::Unknown));
-    assert_eq!(all(&first), []);
+    assert!(all(&first).is_empty());
     assert!(!spaces[0].is_primary());
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use am_objects::{CallError, Space, Wire, object};
+use am_objects::{Builder, CallError, Space, Wire, object};
 
 use crate::common::{Desk, DeskWrites, Jobs, JobsReads, JobsWrites, LONG, founds, node};
 
@@ -108,6 +108,38 @@ fn after_the_end_calls_fail() {
     assert_eq!(waits.now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
     assert_eq!(jobs.write().push(1).now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
     assert_eq!(jobs.read().len().now().map_err(|_| "it waits"), Ok(Ok(0)));
+}
+
+#[test]
+fn saved_objects_are_there_after_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("objects");
+    let mut space = founds(&node("m0", "sim:3507"));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let _waits = jobs.write().take(99);
+    space.block_on(jobs.write().push(7)).expect("it runs");
+    space.save(&path).expect("there is room");
+    space.block_on(jobs.write().push(8)).expect("it runs, too late for the file");
+    drop(space);
+
+    let again = node("m0", "sim:3508");
+    let mut space = Space::builder(&again).object::<Jobs>().saved(&path).found("lab").expect("a name");
+    let jobs = space.open::<Jobs>("jobs").expect("it was saved").expect("its type");
+    space.block_on(jobs.write().push(99)).expect("it runs");
+    assert_eq!(space.block_on(jobs.read().all()), Ok(vec![7, 99]), "nobody waits for 99");
+    let other = space.create("others", &Jobs::default()).expect("a majority");
+    assert_eq!(space.block_on(other.read().len()), Ok(0));
+
+    let refused = |path: &std::path::Path, types: fn(Builder<'_>) -> Builder<'_>| {
+        let node = node("m0", "sim:3509");
+        types(Space::builder(&node)).saved(path).found("lab").err().expect("it is refused").to_string()
+    };
+    let (with, without): (fn(Builder<'_>) -> Builder<'_>, fn(Builder<'_>) -> Builder<'_>) =
+        (|builder| builder.object::<Jobs>(), |builder| builder);
+    assert!(refused(&path, without).contains("Builder::object"));
+    assert!(refused(&directory.path().join("nothing"), with).contains("cannot be read: No such file"));
+    std::fs::write(&path, "no objects").expect("there is room");
+    assert!(refused(&path, with).contains("no saved objects"));
 }
 
 #[test]
