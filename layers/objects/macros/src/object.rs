@@ -23,7 +23,7 @@ pub(crate) fn implement(mut input: ItemImpl) -> Result<TokenStream> {
     let mut operations = vec![];
     for item in &mut input.items {
         if let ImplItem::Fn(function) = item {
-            operations.extend(Operation::of(function)?);
+            operations.extend(Operation::of(&name, function)?);
         }
     }
     let (writes, reads): (Vec<Operation>, Vec<Operation>) =
@@ -73,8 +73,8 @@ fn object(name: &Ident, writes: &[Operation]) -> TokenStream {
         let (function, names, pattern) = (&operation.name, operation.names(), pattern(operation));
         quote!(#at => {
             #pattern
-            let value = self.#function(#(#names),*);
-            if wants_result { ::am_objects::codec::to_vec(&value).map(::core::option::Option::Some).map_err(::core::convert::Into::into) }
+            let its_result = self.#function(#(#names),*);
+            if wants_its_result { ::am_objects::codec::to_vec(&its_result).map(::core::option::Option::Some).map_err(::core::convert::Into::into) }
             else { ::core::result::Result::Ok(::core::option::Option::None) }
         })
     });
@@ -95,7 +95,7 @@ fn object(name: &Ident, writes: &[Operation]) -> TokenStream {
                 &mut self,
                 operation: usize,
                 arguments: &[u8],
-                wants_result: bool,
+                wants_its_result: bool,
             ) -> ::core::result::Result<::core::option::Option<::std::vec::Vec<u8>>, ::am_objects::Malformed> {
                 match operation {
                     #(#runs)*
@@ -133,7 +133,7 @@ fn read_trait(name: &Ident, reads: &[Operation]) -> TokenStream {
     let docs = reads.iter().map(|operation| &operation.docs);
     let bodies = reads.iter().map(|operation| {
         let (function, names) = (&operation.name, operation.names());
-        quote!({ ::am_objects::Reads::run(self, |object| object.#function(#(#names),*)) })
+        quote!({ ::am_objects::Reads::run(self, |the_object| the_object.#function(#(#names),*)) })
     });
     quote! {
         #[doc = #about]
@@ -172,4 +172,50 @@ fn signature(operation: &Operation) -> TokenStream {
     let (name, value) = (&operation.name, &operation.value);
     let arguments = operation.arguments.iter().map(|(name, ty)| quote!(#name: #ty));
     quote!(fn #name(&self, #(#arguments),*) -> ::am_objects::Call<#value>)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is refused, and where.
+    #[test]
+    fn what_is_no_object_says_where() {
+        for (text, place, why) in [
+            ("impl Trait for Q { #[write] fn f(&mut self) {} }", "Trait", "an object has operations of its own"),
+            ("impl<T> Q<T> { #[write] fn f(&mut self) {} }", "<T>", "an object has no generics"),
+            ("impl a::Q { #[write] fn f(&mut self) {} }", "a::Q", "an object is a type of this module"),
+            ("impl Q { #[read] fn f(&self) {} }", "Q", "an object that nothing changes"),
+            ("impl Q { #[read] #[write] fn f(&mut self) {} }", "write", "an operation is `#[read]` or `#[write]`"),
+            ("impl Q { #[guard(true)] fn f(&mut self) {} }", "#[guard(true)]", "only an operation has a guard"),
+            ("impl Q { #[read] #[guard(true)] fn f(&self) {} }", "true", "a read does not wait"),
+            ("impl Q { #[read] fn f(&mut self) {} }", "&mut self", "a read changes nothing"),
+            ("impl Q { #[write] fn f(self) {} }", "self", "an operation takes `&self` or `&mut self`"),
+            ("impl Q { #[write] async fn f(&mut self) {} }", "async", "an operation is indivisible"),
+            ("impl Q { #[write] unsafe fn f(&mut self) {} }", "unsafe", "an operation is called by other programs"),
+            ("impl Q { #[write] fn f<T>(&mut self, a: T) {} }", "<T>", "an operation has no generics"),
+            ("impl Q { #[write] fn f(&mut self, (a, b): (u8, u8)) {} }", "(a, b)", "an argument has a name"),
+            (
+                "impl Q { #[write] fn f(&mut self, a: impl Into<u8>) {} }",
+                "impl Into<u8>",
+                "an operation has no generics",
+            ),
+            (
+                "impl Q { #[write] fn f(&mut self, a: &'static str) {} }",
+                "&'static str",
+                "an argument borrows from the message",
+            ),
+            ("impl Q { #[write] fn f(&mut self, a: &mut u8) {} }", "&mut u8", "an argument is a copy"),
+            ("impl Q { #[write] fn f(&self) -> &str { \"\" } }", "&str", "a result travels"),
+            (
+                "impl Q { #[write] #[guard(true)] fn f(&mut self) { when! { true => () } } }",
+                "true",
+                "`when!` has the guards",
+            ),
+        ] {
+            let error = implement(syn::parse_str(text).expect("an impl")).expect_err(text);
+            let (from, to) = (error.span().start().column, error.span().end().column);
+            assert_eq!((&text[from..to], error.to_string().starts_with(why)), (place, true), "{text}: {error}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! An operation of an object: what is written of it, and what is wrong.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, Error, Expr, FnArg, Ident, ImplItemFn, Pat, Result, ReturnType, Stmt, Token, Type, Visibility,
+    Attribute, Block, Error, Expr, FnArg, Ident, ImplItemFn, Lifetime, Pat, Result, ReturnType, Stmt, Token, Type,
+    TypeImplTrait, TypeReference, Visibility,
 };
 
 /// A function with `#[read]` or `#[write]`.
@@ -37,7 +39,7 @@ impl Parse for Alternative {
 
 impl Operation {
     /// Reads a function, and leaves what the type keeps of it. `None`: it is no operation.
-    pub(crate) fn of(function: &mut ImplItemFn) -> Result<Option<Operation>> {
+    pub(crate) fn of(object: &Ident, function: &mut ImplItemFn) -> Result<Option<Operation>> {
         let reads = take_attribute(&mut function.attrs, "read")
             .map(|read| read.meta.require_path_only().cloned())
             .transpose()?;
@@ -72,11 +74,19 @@ impl Operation {
         let signature = &function.sig;
         let value = match &signature.output {
             ReturnType::Default => quote!(()),
-            ReturnType::Type(_, ty) => ty.to_token_stream(),
+            ReturnType::Type(_, ty) => {
+                check_type(ty, "a result travels, and outlives the operation: return a value that owns what it has")?;
+                named(ty.to_token_stream(), object)
+            }
         };
         let docs = function.attrs.iter().filter(|each| each.path().is_ident("doc")).cloned().collect();
         let (name, visibility) = (signature.ident.clone(), function.vis.clone());
-        Ok(Some(Operation { name, docs, visibility, writes, guard, arguments: arguments(signature)?, value }))
+        let arguments = arguments(object, signature)?;
+        // An argument that the guard alone looks at is used.
+        let guard_tokens = guard.as_ref().map(ToTokens::to_token_stream).unwrap_or_default();
+        let used = arguments.iter().map(|(name, _)| name).filter(|name| mentions(guard_tokens.clone(), name));
+        function.block.stmts.splice(0..0, used.map(|name| syn::parse_quote!(let _ = &#name;)));
+        Ok(Some(Operation { name, docs, visibility, writes, guard, arguments, value }))
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &Ident> {
@@ -126,17 +136,83 @@ fn check_signature(signature: &syn::Signature, writes: bool) -> Result<()> {
     }
 }
 
-fn arguments(signature: &syn::Signature) -> Result<Vec<(Ident, Type)>> {
+fn arguments(object: &Ident, signature: &syn::Signature) -> Result<Vec<(Ident, Type)>> {
     let typed = signature.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
         FnArg::Receiver(_) => None,
     });
     typed
         .map(|typed| match &*typed.pat {
-            Pat::Ident(pattern) if pattern.subpat.is_none() => Ok((pattern.ident.clone(), (*typed.ty).clone())),
+            Pat::Ident(pattern) if pattern.subpat.is_none() => {
+                check_argument(&typed.ty)?;
+                Ok((pattern.ident.clone(), syn::parse2(named(typed.ty.to_token_stream(), object))?))
+            }
             other => Err(Error::new(other.span(), "an argument has a name")),
         })
         .collect()
+}
+
+/// What a type of an argument or a result has.
+#[derive(Default)]
+struct Parts {
+    reference: Option<TypeReference>,
+    has_static: bool,
+    generic: Option<TypeImplTrait>,
+}
+
+impl<'ast> Visit<'ast> for Parts {
+    fn visit_type_reference(&mut self, ty: &'ast TypeReference) {
+        self.reference.get_or_insert(ty.clone());
+        visit::visit_type_reference(self, ty);
+    }
+
+    fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {
+        self.has_static |= lifetime.ident == "static";
+    }
+
+    fn visit_type_impl_trait(&mut self, ty: &'ast TypeImplTrait) {
+        self.generic.get_or_insert(ty.clone());
+    }
+}
+
+impl Parts {
+    fn of(ty: &Type) -> Result<Parts> {
+        let mut parts = Parts::default();
+        parts.visit_type(ty);
+        match &parts.generic {
+            Some(generic) => {
+                Err(Error::new(generic.span(), "an operation has no generics: its signature is one number"))
+            }
+            None => Ok(parts),
+        }
+    }
+}
+
+fn check_type(ty: &Type, why: &str) -> Result<()> {
+    Parts::of(ty)?.reference.map_or(Ok(()), |reference| Err(Error::new(reference.span(), why)))
+}
+
+fn check_argument(ty: &Type) -> Result<()> {
+    let parts = Parts::of(ty)?;
+    match parts.reference {
+        Some(reference) if reference.mutability.is_some() => {
+            Err(Error::new(reference.span(), "an argument is a copy of what the caller has: return what changes"))
+        }
+        _ if parts.has_static => {
+            Err(Error::new(ty.span(), "an argument borrows from the message that brought it: leave `'static` out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same tokens, with the object's name for `Self`: callers have the type, too.
+fn named(tokens: TokenStream, object: &Ident) -> TokenStream {
+    let named = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => TokenTree::Ident(object.clone()),
+        TokenTree::Group(group) => TokenTree::Group(Group::new(group.delimiter(), self::named(group.stream(), object))),
+        other => other,
+    });
+    named.collect()
 }
 
 /// The arms of a body that is one `when! { .. }`.

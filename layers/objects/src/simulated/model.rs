@@ -28,9 +28,8 @@ impl Desk {
     }
 
     #[write]
-    #[guard({ let _tag = tag; !self.items.is_empty() })]
+    #[guard(tag > 0 && !self.items.is_empty())]
     pub(super) fn pop(&mut self, tag: u64) -> u64 {
-        let _tag = tag;
         self.items.pop_front().unwrap_or_default()
     }
 }

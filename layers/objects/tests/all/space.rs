@@ -25,6 +25,50 @@ mod other {
     }
 }
 
+/// Its arguments have names that the generated code might use, and its own type.
+#[derive(Clone, Debug, Default, PartialEq, Wire)]
+struct Names {
+    all: Vec<String>,
+}
+
+#[object]
+impl Names {
+    #[read]
+    fn has(&self, object: &str) -> bool {
+        self.all.iter().any(|name| name == object)
+    }
+
+    #[write]
+    #[guard(value || !operation.is_empty())]
+    fn add(
+        &mut self,
+        operation: &str,
+        arguments: u64,
+        value: bool,
+        wants_result: bool,
+        result: Option<String>,
+    ) -> bool {
+        self.all.push(format!("{operation}{arguments}{}", result.unwrap_or_default()));
+        value && wants_result
+    }
+
+    #[write]
+    fn swap(&mut self, with: Self) -> Self {
+        std::mem::replace(self, with)
+    }
+}
+
+#[test]
+fn arguments_may_have_any_names() {
+    let node = node("m0", "sim:3510");
+    let mut space = Space::builder(&node).object::<Names>().found("lab").expect("a name");
+    let names = space.create("names", &Names::default()).expect("a majority");
+    assert_eq!(space.block_on(names.write().add("a", 1, true, false, Some("b".into()))), Ok(false));
+    assert_eq!(space.block_on(names.read().has("a1b")), Ok(true));
+    let other = Names { all: vec!["other".into()] };
+    assert_eq!(space.block_on(names.write().swap(other)), Ok(Names { all: vec!["a1b".into()] }));
+}
+
 #[test]
 fn operations_run_and_return() {
     let mut space = founds(&node("m0", "sim:3501"));
