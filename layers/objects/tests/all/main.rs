@@ -3,4 +3,5 @@
 mod common;
 mod guards;
 mod members;
+mod programs;
 mod space;
