@@ -9,7 +9,7 @@
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
 //!
-//! `simulated/` has our groups alone, of up to 64 members, in virtual time.
+//! `am-bench-objects` measures with the same places, processes and rows. `simulated/` has our groups alone, of up to 64 members, in virtual time.
 //!
 //! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member/mod.rs`.
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod plot;
 mod process;
 mod protocol;
 mod report;
+mod seat;
 mod simulated;
 mod turn;
 mod wanted;
@@ -32,13 +33,19 @@ use clap::Args;
 
 use am_measure::options::{self, DEFAULT_MTU, Origin, PlotOption, check_once, only, usage};
 use am_measure::{Common, Error, FramingArg, Here, HostsArg, Progress, Topology, Watch, out};
-use measured::{FailOver, Figures, Measured, Missing};
-use place::{Place, usable_cores};
+use measured::{FailOver, Figures, Measured};
 use simulated::Groups;
-use turn::Setup;
-use work::{LONG, Stack, Work};
+use work::LONG;
 
-pub use member::be as be_member;
+// What am-bench-objects measures with.
+pub use measured::Missing;
+pub use member::{LOOK, be as be_member};
+pub use place::{Place, usable_cores};
+pub use process::{LIMIT, Process, Reply, end, member};
+pub use protocol::clock;
+pub use seat::{Seat, name};
+pub use turn::{Given, Sample, Setup};
+pub use work::{Load, Senders, Stack, Work};
 
 /// The options of `ordered`.
 #[derive(Clone, Debug, Args)]
@@ -73,7 +80,7 @@ pub struct OrderedArgs {
 /// Where more than two members can meet.
 const HOSTS: &[HostsArg] = &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm, HostsArg::Sim];
 /// The most members that are processes of this machine.
-const MOST_PROCESSES: usize = 16;
+pub const MOST_PROCESSES: usize = 16;
 
 fn members(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (2..=64).contains(count)).ok_or_else(|| "from 2 to 64".to_owned())
@@ -185,24 +192,15 @@ impl Figures {
             let (stack, members) = groups[(round + nth) % groups.len()];
             let (given, end) = setup.take(stack, members);
             self.all.extend(given.into_iter().map(|(work, sample)| Measured { round, work, sample }));
-            self.note(round, format!("the rest of {} in a group of {members}", stack.name()), end)?;
+            let what = format!("the rest of {} in a group of {members}", stack.name());
+            Missing::note(&mut self.missing, round, what, end)?;
         }
         for members in fail_overs {
             let gap = setup.fail_over(*members);
             let gap = gap.map(|gap| self.fail_overs.push(FailOver { members: *members, ms: gap.as_secs_f64() * 1e3 }));
-            self.note(round, format!("the end of a sequencer of {members}"), gap)?;
+            let what = format!("the end of a sequencer of {members}");
+            Missing::note(&mut self.missing, round, what, gap)?;
         }
         Ok(())
-    }
-
-    /// A group that fails must not stop the others.
-    fn note(&mut self, round: usize, what: String, end: Result<(), Error>) -> Result<(), Error> {
-        match end {
-            Err(why @ (Error::Lost(_) | Error::Refused(_) | Error::PeerGone(_))) => {
-                self.missing.push(Missing { round, what, why: why.to_string() });
-                Ok(())
-            }
-            end => end,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What was measured, and the figures and ratios of rows.
 
-use am_measure::{Cores, RoundTrips, Spread, median, together};
+use am_measure::{Cores, Error, RoundTrips, Spread, median, together};
+use serde_json::{Value, json};
 
 use crate::turn::Sample;
 use crate::work::{Stack, Work};
@@ -22,10 +23,39 @@ pub(crate) struct FailOver {
 
 /// A turn, or a part of it, that failed.
 #[derive(Debug)]
-pub(crate) struct Missing {
-    pub(crate) round: usize,
-    pub(crate) what: String,
-    pub(crate) why: String,
+pub struct Missing {
+    /// The first one is 0.
+    pub round: usize,
+    /// What was not measured.
+    pub what: String,
+    /// The error.
+    pub why: String,
+}
+
+impl Missing {
+    /// A turn has ended like this. One that fails is noted, because it must not stop the others.
+    ///
+    /// # Errors
+    /// No turn can be measured.
+    pub fn note(all: &mut Vec<Missing>, round: usize, what: String, end: Result<(), Error>) -> Result<(), Error> {
+        match end {
+            Err(why @ (Error::Lost(_) | Error::Refused(_) | Error::PeerGone(_))) => {
+                all.push(Missing { round, what, why: why.to_string() });
+                Ok(())
+            }
+            end => end,
+        }
+    }
+
+    /// For the table.
+    pub fn sentence(&self) -> String {
+        format!("  not measured in round {}: {}: {}", self.round + 1, self.what, self.why)
+    }
+
+    /// For the summary.
+    pub fn json(&self) -> Value {
+        json!({ "what": self.what, "round": self.round + 1, "why": self.why })
+    }
 }
 
 /// Everything that was measured.

@@ -5,26 +5,34 @@ use std::thread::available_parallelism;
 
 use am_measure::deploy::{INTERFACE, LocalTransport, check_mtu};
 use am_measure::options::usage;
-use am_measure::{Cores, Driver, Error, Topology, rights};
+use am_measure::{Cores, Driver, DriverOptions, Error, Topology, rights};
 use am_netns::{Bridge, BridgeOptions, Host};
+
+use crate::seat::Seat;
 
 /// The port of each process's socket.
 const PORT: u16 = 0x88b7;
 
 /// The places of the members, as long as this lives.
-pub(crate) struct Place {
+pub struct Place {
     hosts: Vec<Host>,
     switch: Option<Bridge>,
     /// The transport of each member.
     transports: Vec<String>,
     /// The IP address of each member's host.
     pub(crate) addresses: Vec<String>,
-    pub(crate) mtu: Option<u32>,
-    pub(crate) cores: Cores,
+    /// What a frame carries, if a link limits it.
+    pub mtu: Option<u32>,
+    /// The cores of two members.
+    pub cores: Cores,
 }
 
 impl Place {
-    pub(crate) fn new(topology: &Topology, members: usize, cores: Cores) -> Result<Place, Error> {
+    /// For groups of at most this number of members.
+    ///
+    /// # Errors
+    /// Rights are missing, or members cannot meet there.
+    pub fn new(topology: &Topology, members: usize, cores: Cores) -> Result<Place, Error> {
         match topology {
             Topology::Veth(mtu, None) => Place::bridged(*mtu, members, cores),
             Topology::Processes(local, mtu) => Place::local(*local, *mtu, members, cores),
@@ -69,20 +77,27 @@ impl Place {
     }
 
     /// Connect the hosts of a group of this size, and no others: a switch sends a multicast to each port, in the sender's time.
-    pub(crate) fn connect(&self, members: usize) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The switch has lost a port.
+    pub fn connect(&self, members: usize) -> Result<(), Error> {
         for (nth, port) in self.switch.iter().flat_map(Bridge::ports).enumerate() {
             if nth < members { port.set_up() } else { port.set_down() }?;
         }
         Ok(())
     }
 
-    /// The transport of a member.
-    pub(crate) fn on(&self, index: usize) -> &str {
-        &self.transports[index]
+    /// The seat of one of so many processes, in the place of a group of this size. The members spin if each has a core.
+    pub fn seat(&self, index: usize, processes: usize, members: usize, how: DriverOptions) -> Seat {
+        let (on, core) = (self.transports[index].clone(), self.core(index, members));
+        Seat { index, members: processes, on, how, core, spins: members <= usable_cores() }
     }
 
     /// Run `work` on a member's host.
-    pub(crate) fn at<T: Send>(&self, index: usize, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    ///
+    /// # Errors
+    /// The host is gone.
+    pub fn at<T: Send>(&self, index: usize, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         match self.hosts.get(index) {
             Some(host) => Ok(host.enter(work)?),
             None => Ok(work()),
@@ -99,6 +114,6 @@ impl Place {
 }
 
 /// The cores that members share.
-pub(crate) fn usable_cores() -> usize {
+pub fn usable_cores() -> usize {
     available_parallelism().map_or(1, Into::into)
 }

@@ -1,26 +1,42 @@
 //! The processes of a group's members, as the bench leads them.
 
 use std::env::current_exe;
+use std::fmt::Debug;
 use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use am_measure::deploy::{Group, Lines, write_line};
 use am_measure::{Error, Watch};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::member::LIMIT;
-use crate::protocol::{Answer, Order};
+/// Longer than anything here takes when nothing is wrong.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// What a member's process answers.
+pub trait Reply: DeserializeOwned + Debug + Send + 'static {
+    /// The answer, or why the member has failed.
+    ///
+    /// # Errors
+    /// The member has failed.
+    fn check(self) -> Result<Self, String>;
+}
 
 /// A member's process. It ends when this is dropped.
-pub(crate) struct Process {
+pub struct Process<A> {
     // In this order: it ends when its input does.
     orders: ChildStdin,
-    answers: Lines<Answer>,
+    answers: Lines<A>,
     group: Group,
     index: usize,
 }
 
-impl Process {
+impl<A: Reply> Process<A> {
     /// Start one on the host of the calling thread.
-    pub(crate) fn start(command: &mut Command, index: usize) -> Result<Process, Error> {
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &mut Command, index: usize) -> Result<Process<A>, Error> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut group = Group::start(command, "starting a member")?;
         let pipes = group.0.stdin.take().zip(group.0.stdout.take());
@@ -28,21 +44,27 @@ impl Process {
         Ok(Process { orders, answers: Lines::read(answers, || ()), group, index })
     }
 
-    pub(crate) fn order(&mut self, order: &Order) -> Result<(), Error> {
+    /// Order this.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn order(&mut self, order: &impl Serialize) -> Result<(), Error> {
         write_line(&mut self.orders, order)
     }
 
     /// Its next answer.
-    fn answer(&self, watch: &Watch) -> Result<Answer, Error> {
+    fn answer(&self, watch: &Watch) -> Result<A, Error> {
         let answer = self.answers.next(LIMIT + LIMIT / 2, watch)?;
-        match answer.ok_or_else(|| Error::PeerGone(format!("member m{}, which says its reason itself", self.index)))? {
-            Answer::Failed(why) => Err(Error::Lost(format!("member m{}: {why}", self.index))),
-            answer => Ok(answer),
-        }
+        let answer =
+            answer.ok_or_else(|| Error::PeerGone(format!("member m{}, which says its reason itself", self.index)))?;
+        answer.check().map_err(|why| Error::Lost(format!("member m{}: {why}", self.index)))
     }
 
     /// Its next answer, which has to be such a one.
-    pub(crate) fn expect<T>(&self, what: fn(Answer) -> Option<T>, watch: &Watch) -> Result<T, Error> {
+    ///
+    /// # Errors
+    /// It has failed, it is silent, or it answers something else.
+    pub fn expect<T>(&self, what: fn(A) -> Option<T>, watch: &Watch) -> Result<T, Error> {
         let answer = self.answer(watch)?;
         let unexpected = Error::Refused(format!("member m{} answers {answer:?} out of turn", self.index));
         what(answer).ok_or(unexpected)
@@ -55,15 +77,18 @@ impl Process {
     }
 }
 
-/// This program, as a member.
-pub(crate) fn member() -> Result<Command, Error> {
-    let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
-    command.arg("member");
-    Ok(command)
+/// This program with this command, which makes it a member.
+///
+/// # Errors
+/// The program is not found.
+pub fn member(command: &str) -> Result<Command, Error> {
+    let mut program = Command::new(current_exe().map_err(Error::system("finding this program"))?);
+    program.arg(command);
+    Ok(program)
 }
 
 /// End all of them: first close the inputs of all, so that none waits for another.
-pub(crate) fn end(all: Vec<Process>) {
+pub fn end<A>(all: Vec<Process<A>>) {
     let groups: Vec<Group> = all.into_iter().map(|Process { group, .. }| group).collect();
     drop(groups);
 }

@@ -12,24 +12,18 @@
 //!     │◀─────────────────── finished│
 //! ```
 
-use am_measure::DriverOptions;
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::process::Reply;
+use crate::seat::Seat;
 use crate::work::Stack;
 
 /// How a member opens its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Opening {
     pub(crate) stack: Stack,
-    /// Its place among the members. The first one founds the group.
-    pub(crate) index: usize,
-    pub(crate) members: usize,
-    pub(crate) on: String,
-    pub(crate) how: DriverOptions,
-    pub(crate) core: Option<usize>,
-    /// Whether its thread spins while it waits.
-    pub(crate) spins: bool,
+    pub(crate) seat: Seat,
     /// The IP addresses of all members' hosts.
     pub(crate) addresses: Vec<String>,
 }
@@ -91,6 +85,15 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
+impl Reply for Answer {
+    fn check(self) -> Result<Answer, String> {
+        match self {
+            Answer::Failed(why) => Err(why),
+            answer => Ok(answer),
+        }
+    }
+}
+
 /// What a sender has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
@@ -113,7 +116,7 @@ pub(crate) struct Received {
 pub(crate) const KEPT: usize = 1 << 13;
 
 /// Nanoseconds of the clock that all processes of the machine share.
-pub(crate) fn clock() -> u64 {
+pub fn clock() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }

@@ -89,15 +89,8 @@ impl Figures {
         all.insert("rounds".to_owned(), json!(self.rounds));
         all.insert("gates".to_owned(), self.gates(|gate, members| gate.json(self, members)).into());
         all.insert("paper".to_owned(), orca::summary(self));
-        let missing = self.missing.iter().map(|of| json!({ "what": of.what, "round": of.round + 1, "why": of.why }));
-        all.insert("missing".to_owned(), missing.collect());
+        all.insert("missing".to_owned(), self.missing.iter().map(Missing::json).collect());
         Value::Object(all)
-    }
-}
-
-impl Missing {
-    fn sentence(&self) -> String {
-        format!("  not measured in round {}: {}: {}", self.round + 1, self.what, self.why)
     }
 }
 

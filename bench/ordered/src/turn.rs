@@ -6,33 +6,41 @@ use std::time::Duration;
 use am_measure::{Amount, DriverOptions, Error, Progress, RoundTrips, Watch, XdpArg, round_trips};
 
 use crate::corosync;
-use crate::place::{Place, usable_cores};
+use crate::place::Place;
 use crate::process::{Process, end, member};
 use crate::protocol::{Answer, Job, Opening, Order, Received, Sent};
+use crate::seat::Seat;
 use crate::work::{Load, Stack, Work};
 
 /// What is measured, and where.
-pub(crate) struct Setup<'a> {
-    pub(crate) place: &'a Place,
-    pub(crate) how: DriverOptions,
-    pub(crate) amount: Amount,
-    pub(crate) sizes: &'a [usize],
-    pub(crate) progress: &'a Progress,
-    pub(crate) watch: &'a Watch,
+pub struct Setup<'a> {
+    /// Where the members run.
+    pub place: &'a Place,
+    /// How their transports are opened.
+    pub how: DriverOptions,
+    /// How much is measured.
+    pub amount: Amount,
+    /// Of messages, besides null messages.
+    pub sizes: &'a [usize],
+    /// What is measured now.
+    pub progress: &'a Progress,
+    /// Says when to stop.
+    pub watch: &'a Watch,
 }
 
 /// What one measurement has found.
 #[derive(Debug)]
-pub(crate) struct Sample {
-    /// From sending to the sender's own delivery, and to that at the last member, in nanoseconds. In turn alone.
-    pub(crate) own: RoundTrips,
-    pub(crate) last: RoundTrips,
+pub struct Sample {
+    /// From sending to the sender's own delivery, in nanoseconds. In turn alone.
+    pub own: RoundTrips,
+    /// To that at the last member.
+    pub last: RoundTrips,
     /// Messages a second at the slowest member.
-    pub(crate) rate: f64,
+    pub rate: f64,
 }
 
 /// What a turn has measured, and why it ended before the rest.
-pub(crate) type Given = (Vec<(Work, Sample)>, Result<(), Error>);
+pub type Given = (Vec<(Work, Sample)>, Result<(), Error>);
 
 /// Deliveries of the survivors after which a group goes on.
 const RESUMED: u64 = 20;
@@ -40,9 +48,14 @@ const RESUMED: u64 = 20;
 impl Setup<'_> {
     /// Measure a stack in a group of this size.
     pub(crate) fn take(&self, stack: Stack, members: usize) -> Given {
+        self.take_rows(stack, members, Work::all_of(stack, members, self.sizes))
+    }
+
+    /// Measure these rows of a stack in a group of this size.
+    pub fn take_rows(&self, stack: Stack, members: usize, rows: Vec<Work>) -> Given {
         let mut given = vec![];
         let result = self.open(stack, members).and_then(|mut group| {
-            let result = Work::all_of(stack, members, self.sizes).into_iter().try_for_each(|work| {
+            let result = rows.into_iter().try_for_each(|work| {
                 self.progress.say(&format!("{} of {} by {}", work.size, members, stack.name()));
                 given.push((work, self.measure(&mut group, work)?));
                 self.progress.done();
@@ -64,7 +77,7 @@ impl Setup<'_> {
         gap
     }
 
-    fn survive(&self, group: &mut [Process]) -> Result<Duration, Error> {
+    fn survive(&self, group: &mut [Process<Answer>]) -> Result<Duration, Error> {
         group.iter_mut().try_for_each(|process| process.order(&Order::Lead))?;
         let leads = self.all(group, |answer| if let Answer::Leads(leads) = answer { Some(leads) } else { None })?;
         // On a busy machine another member may have taken over from the founder.
@@ -88,7 +101,7 @@ impl Setup<'_> {
     }
 
     /// Start all members, and wait until they are a group.
-    fn open(&self, stack: Stack, members: usize) -> Result<Vec<Process>, Error> {
+    fn open(&self, stack: Stack, members: usize) -> Result<Vec<Process<Answer>>, Error> {
         let processes = if stack == Stack::Am { 2 } else { members };
         self.place.connect(members)?;
         let mut group = vec![];
@@ -99,24 +112,19 @@ impl Setup<'_> {
         Ok(group)
     }
 
-    fn start(&self, stack: Stack, index: usize, processes: usize, members: usize) -> Result<Process, Error> {
+    fn start(&self, stack: Stack, index: usize, processes: usize, members: usize) -> Result<Process<Answer>, Error> {
         let place = self.place;
-        let core = place.core(index, members);
+        let seat = place.seat(index, processes, members, self.how_of(stack));
         if stack == Stack::Corosync {
-            let mut command = corosync::command(&place.addresses[..members], index, core);
+            let mut command = corosync::command(&place.addresses[..members], index, seat.core);
             return place.at(index, || Process::start(&mut command, index))?;
         }
         let opening = Opening {
             stack,
-            index,
-            members: processes,
-            on: place.on(index).to_owned(),
-            how: self.how_of(stack),
-            core,
-            spins: members <= usable_cores() && stack != Stack::Asleep,
+            seat: Seat { spins: seat.spins && stack != Stack::Asleep, ..seat },
             addresses: place.addresses[..processes].to_vec(),
         };
-        let mut command = member()?;
+        let mut command = member("member")?;
         let mut process = place.at(index, || Process::start(&mut command, index))??;
         process.order(&Order::Open(opening))?;
         Ok(process)
@@ -129,11 +137,11 @@ impl Setup<'_> {
     }
 
     /// The answers of all members.
-    fn all<T>(&self, group: &[Process], what: fn(Answer) -> Option<T>) -> Result<Vec<T>, Error> {
+    fn all<T>(&self, group: &[Process<Answer>], what: fn(Answer) -> Option<T>) -> Result<Vec<T>, Error> {
         group.iter().map(|process| process.expect(what, self.watch)).collect()
     }
 
-    fn measure(&self, group: &mut [Process], work: Work) -> Result<Sample, Error> {
+    fn measure(&self, group: &mut [Process<Answer>], work: Work) -> Result<Sample, Error> {
         let count = group.len();
         let senders = work.senders.count(count);
         let nanos = |time: Duration| time.as_nanos() as u64;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Stack {
+pub enum Stack {
     /// A bare request and its reply between two members' nodes.
     Am,
     /// Our group, at `Level::Agreed`.
@@ -52,7 +52,7 @@ impl Stack {
     }
 
     /// The name in tables and in JSON.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Stack::Am => "am",
             Stack::Agreed => "agreed",
@@ -70,9 +70,12 @@ impl Stack {
 
 /// Which members send. The first member is the sequencer, and sends only where all do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Senders {
+pub enum Senders {
+    /// The last member.
     One,
+    /// The last two.
     Two,
+    /// Each member.
     All,
 }
 
@@ -96,7 +99,7 @@ impl Senders {
 
 /// How the senders send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+pub enum Load {
     /// In turn: the next message is sent when its sender has the one before it.
     InTurn,
     /// Each keeps as many as the window allows on their way.
@@ -105,12 +108,17 @@ pub(crate) enum Load {
 
 /// One measurement: a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
-    pub(crate) stack: Stack,
-    pub(crate) members: usize,
-    pub(crate) senders: Senders,
-    pub(crate) size: usize,
-    pub(crate) load: Load,
+pub struct Work {
+    /// What carries the messages.
+    pub stack: Stack,
+    /// The members of the group.
+    pub members: usize,
+    /// Those that send.
+    pub senders: Senders,
+    /// Bytes of a message.
+    pub size: usize,
+    /// How they send.
+    pub load: Load,
 }
 
 /// The paper's message of the throughput.
@@ -122,7 +130,7 @@ const MOST_MESSAGES: usize = 64;
 
 impl Work {
     /// A null message, by one sender in turn.
-    pub(crate) fn null(stack: Stack, members: usize) -> Work {
+    pub fn null(stack: Stack, members: usize) -> Work {
         Work { stack, members, senders: Senders::One, size: 0, load: Load::InTurn }
     }
 

@@ -4,6 +4,7 @@ mod measured;
 
 use std::io::{ErrorKind, Write, stdout};
 
+use am_bench_objects::{self as objects, ObjectsArgs};
 use am_bench_ordered::{self as ordered, OrderedArgs};
 use am_bench_rpc::RpcArgs;
 use am_papers::ablation::AblationArgs;
@@ -46,6 +47,7 @@ EXAMPLES
     am-bench table2 --wire 1gbit
     am-bench rpc --plot rpc.svg
     am-bench ordered --members 2,4 --plot ordered.svg
+    am-bench objects
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
   In one process, no root:
@@ -140,6 +142,9 @@ pub(crate) enum Command {
     /// the sequencer is killed; beside a bare request and its reply, Corosync and openraft, and beside tables 2 and 3 of the
     /// Orca paper [default: --hosts veth (namespaces on a bridge, root)]
     Ordered(OrderedArgs),
+    /// Calls of a shared object: local reads, writes Safe and Agreed, `read_latest`, and a guard that wakes; beside messages of a bare
+    /// group of the same members and a bare request and its reply [default: --hosts veth (namespaces on a bridge, root)]
+    Objects(ObjectsArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -157,6 +162,9 @@ pub(crate) enum Command {
     /// A member of a group of `ordered`, which starts it.
     #[command(hide = true)]
     Member,
+    /// A member of a space of `objects`, which starts it.
+    #[command(hide = true)]
+    ObjectMember,
 }
 
 /// The far side between two machines.
@@ -221,12 +229,14 @@ impl Cli {
             Some(Command::Table2(args)) => args.run(watch),
             Some(Command::Rpc(args)) => args.run(watch),
             Some(Command::Ordered(args)) => args.run(watch),
+            Some(Command::Objects(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),
             Some(Command::Turn) => compare::take_turn(watch),
             Some(Command::Caller) => busy::call(watch),
             Some(Command::Member) => ordered::be_member(watch),
+            Some(Command::ObjectMember) => objects::be_member(watch),
         }
     }
 }

@@ -29,11 +29,18 @@ fn places(line: &str) -> Result<Vec<Topology>, String> {
         Some(Command::Table2(args)) => one(args.topology()),
         Some(Command::Rpc(args)) => one(args.topology()),
         Some(Command::Ordered(args)) => one(args.topology()),
+        Some(Command::Objects(args)) => one(args.topology()),
         Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
         None if cli.serve => cli.end.transport().map(|_| vec![]),
         None => cli.run(&Watch::default()).map(none),
         Some(
-            Command::Wakeup(_) | Command::Demo(_) | Command::Far(_) | Command::Turn | Command::Caller | Command::Member,
+            Command::Wakeup(_)
+            | Command::Demo(_)
+            | Command::Far(_)
+            | Command::Turn
+            | Command::Caller
+            | Command::Member
+            | Command::ObjectMember,
         ) => Ok(vec![]),
     };
     places.map_err(|error| {
@@ -75,6 +82,8 @@ fn places_have_names() {
         ("ordered", Topology::Veth(1500, None)),
         ("ordered --hosts sim --members 2,64", sim("sim:1,frame=1514")),
         ("ordered --hosts shm --members 2,8 --size 1K --plot a.svg", Topology::Processes(LocalTransport::Shm, None)),
+        ("objects", Topology::Veth(1500, None)),
+        ("objects --hosts shm --members 4 --rounds 2 --json", Topology::Processes(LocalTransport::Shm, None)),
         ("bounce", Topology::Veth(1500, None)),
         ("bounce --hosts shm --size 64 --rounds 3", Topology::Processes(LocalTransport::Shm, None)),
         ("ablation --mtu 3000", Topology::Veth(3000, None)),
@@ -186,6 +195,8 @@ const WRONG: &[(&str, &str)] = &[
     ("ordered --members 4,4", "--members names 4 twice"),
     ("ordered --size 2M", "from 1 to 1048576"),
     ("ordered --hosts memif", "possible values: veth, udp"),
+    ("objects --members 1", "from 2 to 16"),
+    ("objects --hosts sim", "possible values: veth, udp"),
     ("rpc --hosts loopback", "possible values: veth, udp"),
     ("latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1", "--peer"),
     ("latency --size huge", "--size"),

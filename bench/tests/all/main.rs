@@ -6,6 +6,7 @@ mod common;
 mod busy;
 mod loopback;
 mod many;
+mod objects;
 mod ordered;
 mod peer;
 mod phases;

@@ -270,6 +270,40 @@ pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: 
     assert_eq!(summary["paper"][1]["paper"], 273.0);
 }
 
+/// Checks the rows of `objects`, and that the summary's ratios are those of the rows.
+pub(crate) fn check_objects(lines: &[Value], members: u64, transport: &str, rounds: usize) {
+    let rows: Vec<&Value> = lines.iter().filter(|line| line["via"].is_string()).collect();
+    let summary = summary(lines);
+    assert_eq!(summary["missing"], Value::Array(vec![]));
+    let found: Vec<_> = rows.iter().map(|line| (&line["via"], &line["call"], &line["level"], &line["size"])).collect();
+    assert_eq!(found.len(), 14, "{found:?}");
+    for line in &rows {
+        assert!(line["members"] == members && line["transport"] == transport, "{line}");
+        let at = |key: &str| line["ns"][key].as_f64().expect(key);
+        assert!(0.0 < at("p50") && at("p50") <= at("p99") && line["n"].as_u64() > Some(0), "{line}");
+        let count = |key: &str| line[key].as_array().map(Vec::len);
+        let is_compared = line["via"] == "objects" && line["call"] != "read";
+        assert_eq!(count("p50_by_round"), Some(rounds), "{line}");
+        assert_eq!(count("over_bare_by_round"), is_compared.then_some(rounds), "{line}");
+        assert_eq!(count("last_p50_by_round"), (line["call"] == "message").then_some(rounds), "{line}");
+        assert_eq!(line["over_bare"].is_number(), is_compared, "{line}");
+    }
+    let p50 = |call: &str, level: Option<&str>| {
+        let is = |line: &&&Value| line["call"] == call && line["level"].as_str() == level && line["size"] == 0;
+        rows.iter().find(is).unwrap_or_else(|| panic!("no {call}, {level:?}"))["ns"]["p50"].as_f64().unwrap()
+    };
+    assert_eq!(summary["read_ns"].as_f64(), Some(p50("read", None)));
+    for (name, call, level, bare) in [
+        ("write_over_agreed", "write", "agreed", p50("message", Some("agreed"))),
+        ("write_over_safe", "write", "safe", p50("message", Some("safe"))),
+        ("latest_over_am", "read_latest", "safe", p50("request", None)),
+    ] {
+        let (ratio, expected) = (summary[name].as_f64().expect(name), p50(call, Some(level)) / bare);
+        assert!((ratio / expected - 1.0).abs() < 0.01, "{name}: {ratio}, and {expected} of the rows");
+        assert_eq!(summary["range"][name].as_array().map(Vec::len), Some(2), "{summary}");
+    }
+}
+
 /// The row of a comparison.
 pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
     lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))

@@ -7,6 +7,7 @@ mod bench;
 mod compare;
 mod figures;
 mod many;
+mod objects;
 mod ordered;
 mod peer;
 mod rpc;

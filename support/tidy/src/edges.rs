@@ -60,12 +60,15 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("bench/measure", &["active-messages", "core", "layers", "backends", "am-netns"]),
     ("bench/papers", &["am-measure", "active-messages", "core", "layers", "backends"]),
     ("bench/ordered", &["am-measure", "active-messages", "am-ordered", "am-netns"]),
+    // Objects are above groups: it measures both with the processes of the other.
+    ("bench/objects", &["am-measure", "am-bench-ordered", "active-messages", "am-objects", "am-ordered", "am-netns"]),
     ("bench/rpc", &["am-measure", "active-messages", "am-rpc"]),
     (
         "bench",
         &[
             "am-measure",
             "am-papers",
+            "am-bench-objects",
             "am-bench-ordered",
             "am-bench-rpc",
             "active-messages",

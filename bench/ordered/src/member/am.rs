@@ -6,8 +6,9 @@ use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request};
 use am_measure::Error;
 use am_measure::drivers::facility;
 
-use super::{Member, Shared, name};
+use super::{Member, Shared};
 use crate::protocol::Opening;
+use crate::seat::name;
 
 const ENDPOINT: &str = "am-bench";
 const DATA: HandlerId = HandlerId(0);
@@ -28,7 +29,7 @@ impl Pair {
             _ = token.reply(DATA, &[], &[]);
         });
         endpoint.on_reply(DATA, |seen, _| seen.lock().returned());
-        let to = if opening.index == 0 { None } else { Some(connect(&endpoint)?) };
+        let to = if opening.seat.index == 0 { None } else { Some(connect(&endpoint)?) };
         Ok(Pair { endpoint, seen, to })
     }
 }

@@ -9,19 +9,16 @@ use std::io::stdout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_api::{Builder, Idle, Node};
-use am_measure::deploy::{self, Lines, write_line};
-use am_measure::drivers::facility;
+use am_measure::deploy::{Lines, write_line};
 use am_measure::{Check, Error, Watch, pin};
 
+use crate::process::LIMIT;
 use crate::protocol::{Answer, Job, KEPT, Opening, Order, Sent, clock};
-use crate::work::{LONG, Stack};
+use crate::work::Stack;
 use seen::Seen;
 
 /// The longest wait without a look at orders.
-const LOOK: Duration = Duration::from_millis(1);
-/// Longer than anything here takes when nothing is wrong.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub const LOOK: Duration = Duration::from_millis(1);
 
 /// A member of a group of any kind.
 trait Member {
@@ -64,27 +61,14 @@ pub fn be(watch: &Watch) -> Result<(), Error> {
 }
 
 fn open(opening: &Opening, orders: &Lines<Order>, watch: &Watch) -> Result<(), Error> {
-    pin(opening.core)?;
+    pin(opening.seat.core)?;
     let seen = Shared::default();
     let member: Box<dyn Member> = match opening.stack {
-        Stack::Am => Box::new(am::Pair::open(&node(opening, watch)?, opening, seen.clone())?),
+        Stack::Am => Box::new(am::Pair::open(&opening.seat.node(watch)?, opening, seen.clone())?),
         Stack::Openraft => Box::new(raft::Node::open(opening, seen.clone())?),
-        _ => Box::new(ours::Ours::open(&node(opening, watch)?, opening, seen.clone())?),
+        _ => Box::new(ours::Ours::open(&opening.seat.node(watch)?, opening, seen.clone())?),
     };
     Loop { member, seen, orders, watch }.run()
-}
-
-/// A node that takes the longest message with what goes before it.
-fn node(opening: &Opening, watch: &Watch) -> Result<Node, Error> {
-    let (transport, _) = deploy::open(&opening.on, opening.how, watch)?;
-    let idle = if opening.spins { Idle::spinning() } else { Idle::sleeping() };
-    let builder = Node::builder(&name(opening.index)).idle(idle).max_message(2 * LONG);
-    opening.how.framing.fixed().into_iter().fold(builder, Builder::framing).open_on(transport).map_err(facility)
-}
-
-/// The name of a member's node.
-fn name(index: usize) -> String {
-    format!("m{index}")
 }
 
 struct Loop<'a> {

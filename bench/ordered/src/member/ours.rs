@@ -7,8 +7,9 @@ use am_measure::Error;
 use am_measure::drivers::facility;
 use am_ordered::{Delivered, Dissemination, Event, Group, Level, Replica, SendError, Settings};
 
-use super::{Member, Shared, name};
+use super::{Member, Shared};
 use crate::protocol::Opening;
+use crate::seat::name;
 use crate::work::Stack;
 
 const GROUP: &str = "am-bench";
@@ -48,12 +49,12 @@ impl Ours {
         let stamp_in_process = matches!(opening.stack, Stack::AgreedHost | Stack::CopiesHost);
         let log = Log { seen, returned: false };
         let settings = Settings { dissemination, stamp_in_process, ..Settings::default() };
-        let group = match opening.index {
+        let group = match opening.seat.index {
             0 => Group::found(node, GROUP, settings, log),
             _ => Group::join(node, GROUP, &[name(0)], settings, log),
         };
-        let is_judged = opening.index == 0 && matches!(opening.stack, Stack::Copies | Stack::Fetch);
-        Ok(Ours { group: group.map_err(facility)?, level, members: opening.members, is_judged })
+        let is_judged = opening.seat.index == 0 && matches!(opening.stack, Stack::Copies | Stack::Fetch);
+        Ok(Ours { group: group.map_err(facility)?, level, members: opening.seat.members, is_judged })
     }
 
     /// A row that is called after the XDP program must not be the process's.

@@ -57,7 +57,7 @@ impl Node {
     pub(super) fn open(opening: &Opening, seen: Shared) -> Result<Node, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::system("starting a runtime of tokio"))?;
-        let (delivered, index) = (Arc::new(Notify::new()), opening.index as u64);
+        let (delivered, index) = (Arc::new(Notify::new()), opening.seat.index as u64);
         let all: BTreeMap<u64, BasicNode> = (0..)
             .zip(&opening.addresses)
             .map(|(index, address)| (index, BasicNode::new(format!("{address}:{PORT}"))))
@@ -81,7 +81,7 @@ impl Node {
             }
             Ok::<_, Error>(raft)
         })?;
-        Ok(Node { runtime, raft, writes, delivered, index, members: opening.members })
+        Ok(Node { runtime, raft, writes, delivered, index, members: opening.seat.members })
     }
 }
 

@@ -1,0 +1,249 @@
+//! The process of a member, which does what it is ordered.
+
+use std::hint::black_box;
+use std::io::stdout;
+use std::time::{Duration, Instant};
+
+use am_bench_ordered::{LIMIT, LOOK, clock, name};
+use am_measure::deploy::{Lines, write_line};
+use am_measure::drivers::facility;
+use am_measure::{Check, Error, Watch, changed, pin};
+use am_objects::{CallError, Shared, Space};
+
+use crate::protocol::{Answer, Call, Done, Job, KEPT, Opening, Order, READS};
+use crate::subject::{Subject, SubjectReads, SubjectWrites};
+
+const SPACE: &str = "am-bench";
+const OBJECT: &str = "subject";
+/// A pop waits for at least so long before its item is pushed, so that what announced it is over.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Be a member until there are no more orders.
+///
+/// # Errors
+/// The bench cannot be told.
+pub fn be(watch: &Watch) -> Result<(), Error> {
+    let orders: Lines<Order> = Lines::from_parent(watch);
+    let served = match orders.next(Duration::MAX, watch)? {
+        Some(Order::Open(opening)) => Member::open(&opening, orders, watch).and_then(Member::run),
+        _ => return Err(Error::Refused("a member is not opened".to_owned())),
+    };
+    match served {
+        Ok(()) | Err(Error::PeerGone(_)) => Ok(()),
+        Err(why) => write_line(&mut stdout(), &Answer::Failed(why.to_string())),
+    }
+}
+
+struct Member<'a> {
+    space: Space,
+    object: Shared<Subject>,
+    orders: Lines<Order>,
+    watch: &'a Watch,
+    job: Job,
+    /// When each item was pushed.
+    pushed: Vec<u64>,
+    /// The items that were asked for before this measurement.
+    asked_before: u64,
+}
+
+fn lost(why: CallError) -> Error {
+    Error::Lost(why.to_string())
+}
+
+fn say(answer: &Answer) -> Result<(), Error> {
+    write_line(&mut stdout(), answer)
+}
+
+impl<'a> Member<'a> {
+    fn open(opening: &Opening, orders: Lines<Order>, watch: &'a Watch) -> Result<Member<'a>, Error> {
+        let seat = &opening.seat;
+        pin(seat.core)?;
+        let node = seat.node(watch)?;
+        let builder = Space::builder(&node).object::<Subject>().level(opening.level);
+        let space = if seat.index == 0 { builder.found(SPACE) } else { builder.join(SPACE, &[name(0)]) };
+        let mut space = space.map_err(facility)?;
+        let late = |what: &str| Error::Lost(format!("{what} did not come within {} s", LIMIT.as_secs()));
+        let is_whole = |space: &Space| space.view().members.len() == seat.members && space.is_primary();
+        if !space.wait_until(LIMIT, is_whole) {
+            return Err(late("the other members"));
+        }
+        if seat.index == 0 {
+            space.create(OBJECT, &Subject::default()).map_err(lost)?;
+        }
+        space.wait_until(LIMIT, |space| space.open::<Subject>(OBJECT).is_some());
+        let object = space.open(OBJECT).ok_or_else(|| late("the object"))?.map_err(lost)?;
+        Ok(Member { space, object, orders, watch, job: Job::Serve, pushed: vec![], asked_before: 0 })
+    }
+
+    fn run(mut self) -> Result<(), Error> {
+        say(&Answer::Ready)?;
+        while let Some(order) = self.next()? {
+            match order {
+                Order::Begin(job) => self.measure(job)?,
+                other => return Err(Error::Refused(format!("{other:?} out of turn"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next order, while the member goes on. `None`: there are no more.
+    fn next(&mut self) -> Result<Option<Order>, Error> {
+        loop {
+            match self.orders.try_next()? {
+                Some(order) => return Ok(order),
+                None => self.turn()?,
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), Error> {
+        self.watch.check()?;
+        self.space.wait(LOOK);
+        if let Some(why) = self.space.ended() {
+            return Err(Error::Lost(format!("the space has put this member out: {why:?}")));
+        }
+        if self.job == Job::Push && self.asked()? > self.pushed.len() as u64 { self.push() } else { Ok(()) }
+    }
+
+    /// The items that were asked for in this measurement.
+    fn asked(&mut self) -> Result<u64, Error> {
+        Ok(self.read(|object| object.read().asked())? - self.asked_before)
+    }
+
+    fn read<R>(&mut self, read: impl FnOnce(&Shared<Subject>) -> am_objects::Call<R>) -> Result<R, Error>
+    where
+        R: for<'d> am_objects::codec::Decode<'d>,
+    {
+        read(&self.object).now().unwrap_or(Err(CallError::Unknown)).map_err(lost)
+    }
+
+    fn push(&mut self) -> Result<(), Error> {
+        let start = Instant::now();
+        while let Some(left) = PAUSE.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
+            self.space.wait(left);
+        }
+        let item = self.pushed.len() as u64;
+        self.pushed.push(clock());
+        let call = self.object.write().push(item);
+        self.end_of(call)
+    }
+
+    /// The result of what does not take long when nothing is wrong.
+    fn end_of<R>(&mut self, call: impl Future<Output = Result<R, CallError>>) -> Result<R, Error> {
+        let late = || Error::Lost(format!("a call had no result within {} s", LIMIT.as_secs()));
+        self.space.block_on_for(call, LIMIT).ok_or_else(late)?.map_err(lost)
+    }
+
+    fn measure(&mut self, job: Job) -> Result<(), Error> {
+        self.asked_before = self.read(|object| object.read().asked())?;
+        self.pushed.clear();
+        say(&Answer::Begun)?;
+        let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
+        self.job = job;
+        if let Job::Call { call, warm_up, time } = job {
+            let done = self.call(call, warm_up, time)?;
+            say(&Answer::Done(done))?;
+        }
+        let Some(Order::Finish { writes, put }) = self.next()? else { return Err(Error::GivenUp) };
+        self.job = Job::Serve;
+        self.space.wait_until(LIMIT, {
+            let object = self.object.clone();
+            move |_| object.read().writes().now().is_ok_and(|found| found.is_ok_and(|found| found >= writes))
+        });
+        let found = self.read(|object| object.read().writes())?;
+        let bytes = self.read(|object| object.read().bytes())?;
+        if found < writes {
+            return Err(Error::Lost(format!("of {writes} writes {found} have run within {} s", LIMIT.as_secs())));
+        }
+        if found > writes || put.is_some_and(|size| bytes != Check::new(size).bytes) {
+            return Err(changed());
+        }
+        say(&Answer::Finished { pushed: std::mem::take(&mut self.pushed) })
+    }
+
+    /// Call until the time is over, once at least.
+    fn call(&mut self, call: Call, warm_up: u64, time: u64) -> Result<Done, Error> {
+        let bytes = match call {
+            Call::Write(size) => Check::new(size).bytes,
+            _ => vec![],
+        };
+        let writes = self.read(|object| object.read().writes())?;
+        let mut done = Done::default();
+        let begin = clock() + warm_up;
+        let end = begin.saturating_add(time);
+        loop {
+            let now = clock();
+            if now >= end && !done.times.is_empty() {
+                return Ok(done);
+            }
+            self.watch.check()?;
+            let time = match call {
+                Call::Read => self.time_reads(),
+                Call::Write(_) => self.time_write(&bytes, &mut done)?,
+                Call::Latest => self.time_latest(writes)?,
+                Call::Pop => self.time_pop(&mut done)?,
+            };
+            if now < begin && call != Call::Pop {
+                // The last of the warm-up stands for all, so that these leave room. Pops have the numbers of their items.
+                done.times.clear();
+                done.early = 1;
+            } else if now < begin {
+                done.early += 1;
+            }
+            if done.times.len() < KEPT {
+                done.times.push(time);
+            }
+        }
+    }
+
+    fn time_reads(&mut self) -> u64 {
+        let object = &self.object;
+        let began = clock();
+        for _ in 0..READS {
+            // What is read does not depend on the one before.
+            _ = black_box(black_box(object).read().writes().now());
+        }
+        let took = clock() - began;
+        self.space.poll();
+        took
+    }
+
+    fn time_write(&mut self, bytes: &[u8], done: &mut Done) -> Result<u64, Error> {
+        let arguments = bytes.to_vec();
+        let object = self.object.clone();
+        let began = clock();
+        if arguments.is_empty() {
+            self.end_of(object.write().touch())?;
+        } else {
+            self.end_of(object.write().put(arguments))?;
+        }
+        done.writes += 1;
+        Ok(clock() - began)
+    }
+
+    fn time_latest(&mut self, writes: u64) -> Result<u64, Error> {
+        let object = self.object.clone();
+        let began = clock();
+        let found = self.end_of(async { object.read_latest().await?.writes().await })?;
+        let took = clock() - began;
+        if found == writes { Ok(took) } else { Err(changed()) }
+    }
+
+    /// Returns when the item was there.
+    fn time_pop(&mut self, done: &mut Done) -> Result<u64, Error> {
+        let object = self.object.clone();
+        // In this order at each member: who sees that it was asked knows that the pop waits.
+        let (pop, ask) = (object.write().pop(), object.write().ask());
+        let item = self.end_of(async {
+            ask.await?;
+            pop.await
+        })?;
+        let popped = clock();
+        // The pop, what asked for it, and the push.
+        if item != done.writes / 3 {
+            return Err(changed());
+        }
+        done.writes += 3;
+        Ok(popped)
+    }
+}
