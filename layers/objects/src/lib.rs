@@ -62,6 +62,14 @@
 //! # }
 //! ```
 //!
+//! A program depends on three crates, because what `derive(Wire)` writes names `am_rpc`:
+//!
+//! ```toml
+//! am-api = { package = "active-messages", path = "../am/am-api" }
+//! am-objects = { path = "../am/layers/objects" }
+//! am-rpc = { path = "../am/layers/rpc" }
+//! ```
+//!
 //! # Operations
 //!
 //! | | runs | costs |
