@@ -18,7 +18,12 @@ pub(crate) struct Calls {
     questions: BTreeMap<u64, Question>,
     /// A question that was answered before it had its reads.
     answered: Option<u64>,
+    /// Late calls are looked for then: many may wait for their guards, and are passed over.
+    looks_at: Duration,
 }
+
+/// Late calls are looked for this often.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Reads that wait for one question.
 #[derive(Debug)]
@@ -39,7 +44,7 @@ struct Pending {
 impl Calls {
     pub(crate) fn new(inbox: Arc<Inbox>) -> Calls {
         let (pending, by_message, questions) = Default::default();
-        Calls { inbox, next: 0, pending, by_message, questions, answered: None }
+        Calls { inbox, next: 0, pending, by_message, questions, answered: None, looks_at: Duration::ZERO }
     }
 
     /// A call that leaves now. Returns its number.
@@ -113,6 +118,10 @@ impl Calls {
 
     /// Calls that have waited for their place for too long end.
     pub(crate) fn expire(&mut self, now: Duration) {
+        if now < self.looks_at {
+            return;
+        }
+        self.looks_at = now + LOOK;
         let is_late = |pending: &Pending| pending.until.is_some_and(|until| until <= now);
         // They leave in the order of their times, and those that have a place are passed over.
         let placed = |pending: &Pending| pending.until.is_none();

@@ -11,6 +11,9 @@ use am_api::NodeWaker;
 use crate::error::CallError;
 use crate::slot::{Outcome, Slot};
 
+/// The most calls that wait to leave.
+const MOST: usize = 1 << 16;
+
 /// What a thread wants.
 #[derive(Debug)]
 pub(crate) enum Wish {
@@ -54,19 +57,14 @@ impl Inbox {
 
     pub(crate) fn write(&self, object: u64, operation: u16, arguments: Vec<u8>) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        let wish = Wish::Write { object, operation, arguments, slot: slot.clone() };
-        if !self.push(wish) {
-            slot.put(Err(CallError::Ended));
-        }
+        self.push_for(Wish::Write { object, operation, arguments, slot: slot.clone() }, &slot);
         slot
     }
 
     /// The slot gets a result once all writes that are done anywhere now are done here.
     pub(crate) fn catch_up(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        if !self.push(Wish::CatchUp(slot.clone())) {
-            slot.put(Err(CallError::Ended));
-        }
+        self.push_for(Wish::CatchUp(slot.clone()), &slot);
         slot
     }
 
@@ -87,15 +85,28 @@ impl Inbox {
     }
 
     pub(crate) fn cancel(&self, slot: Arc<Slot>) {
-        self.push(Wish::Cancel(slot));
+        // It is for a call that had room.
+        self.push(Wish::Cancel(slot), usize::MAX).unwrap_or_default();
     }
 
-    fn push(&self, wish: Wish) -> bool {
-        let Some(()) = self.lock().as_mut().map(|wishes| wishes.push_back(wish)) else { return false };
+    fn push_for(&self, wish: Wish, slot: &Slot) {
+        if let Err(why) = self.push(wish, MOST) {
+            slot.put(Err(why));
+        }
+    }
+
+    fn push(&self, wish: Wish, most: usize) -> Result<(), CallError> {
+        let mut wishes = self.lock();
+        let queue = wishes.as_mut().ok_or(CallError::Ended)?;
+        if queue.len() >= most {
+            return Err(CallError::Full(queue.len()));
+        }
+        queue.push_back(wish);
+        drop(wishes);
         if !self.is_on_node_thread() {
             self.waker.wake();
         }
-        true
+        Ok(())
     }
 
     pub(crate) fn pop(&self) -> Option<Wish> {

@@ -188,6 +188,19 @@ fn saved_objects_are_there_after_a_restart() {
 }
 
 #[test]
+fn calls_that_find_no_room_are_refused() {
+    let mut space = founds(&node("m0", "sim:3500"));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let mut calls: Vec<_> = (0..1 << 16).map(|item| jobs.write().push(item)).collect();
+    let refused = jobs.write().push(0).now().map_err(|_| "it waits");
+    assert_eq!(refused, Ok(Err(CallError::Full(1 << 16))));
+    let last = calls.pop().expect("the last one");
+    assert_eq!(space.block_on(last), Ok(()));
+    assert_eq!(space.block_on(jobs.read().len()), Ok(1 << 16));
+    assert_eq!(space.block_on(jobs.write().push(0)), Ok(()));
+}
+
+#[test]
 fn a_long_argument_is_refused_and_others_run() {
     let mut space = founds(&node("m0", "sim:3506"));
     let desk = space.create("desk", &Desk::default()).expect("a majority");
