@@ -221,24 +221,26 @@ impl Space {
 
     /// Do what has to be done. Returns how much was.
     pub fn poll(&mut self) -> usize {
-        let sent = self.courier.send_wishes(&mut self.group);
-        sent + self.group.poll() + self.go_on()
+        self.turn(Duration::ZERO)
     }
 
     /// Poll until something was done, or the time is over. Meanwhile this thread may sleep; other threads' writes wake it.
     pub fn wait(&mut self, timeout: Duration) -> usize {
         let end = Instant::now() + timeout;
         loop {
-            let done = self.poll();
             let left = end.saturating_duration_since(Instant::now());
+            let done = self.turn(left);
             if done > 0 || left.is_zero() {
                 return done;
             }
-            let done = self.group.turn(left) + self.go_on();
-            if done > 0 {
-                return done;
-            }
         }
+    }
+
+    /// Poll. If there was nothing to do, sleep once, for this time at most.
+    fn turn(&mut self, longest: Duration) -> usize {
+        let sent = self.courier.send_wishes(&mut self.group);
+        let longest = if sent > 0 { Duration::ZERO } else { longest };
+        sent + self.group.turn(longest) + self.go_on()
     }
 
     /// Poll until this future is ready: a [`Call`](crate::Call), or a block that awaits several. A call ends by itself; what waits for a guard ends once
@@ -255,7 +257,6 @@ impl Space {
     fn block_on_until<F: Future>(&mut self, future: F, end: Option<Instant>) -> Option<F::Output> {
         let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Alarm(self.waker.clone()))));
         loop {
-            self.courier.send_wishes(&mut self.group);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Some(output);
             }
@@ -263,10 +264,7 @@ impl Space {
             if left.is_zero() {
                 return None;
             }
-            if self.poll() == 0 {
-                self.group.turn(left.min(LONGEST_SLEEP));
-                self.go_on();
-            }
+            self.turn(left.min(LONGEST_SLEEP));
         }
     }
 

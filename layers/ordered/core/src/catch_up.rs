@@ -22,7 +22,7 @@ use crate::view::{Epoch, MemberId, Number, Time};
 impl Core {
     /// Deliver all messages that have been delivered anywhere, with this level, until now. [`Output::CaughtUp`] says when it is done. Returns its number.
     pub fn catch_up(&mut self, now: Time, level: Level) -> u64 {
-        self.now = self.now.max(now);
+        self.advance(now);
         let id = self.next_catch_up;
         self.next_catch_up += 1;
         let catch_up =
