@@ -17,6 +17,7 @@ use crate::error::CallError;
 use crate::mutants;
 use crate::object::Object;
 use crate::replica::{self, AnyReplica, Type};
+use crate::slot::Outcome;
 use crate::waiting::Waiting;
 
 /// An object, and its number.
@@ -64,6 +65,13 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Whose call it is: the process, and its number for the call.
+#[derive(Clone, Copy)]
+struct Caller {
+    process: u64,
+    call: u64,
+}
+
 struct Entry {
     name: String,
     of: &'static str,
@@ -106,12 +114,17 @@ impl Table {
         callers.into_iter().filter(|caller| !view.ids().any(|id| id.0 == *caller)).collect()
     }
 
-    fn create(&mut self, name: &str, of: &str, schema: u64, state: &[u8]) -> Result<Vec<u8>, CallError> {
+    /// The type of this name, if the program has that version of it.
+    fn known(&self, of: &str, schema: u64) -> Option<&Type> {
+        self.types.iter().find(|known| known.name == of && known.schema == schema)
+    }
+
+    fn create(&mut self, name: &str, of: &str, schema: u64, state: &[u8]) -> Outcome {
         if let Some((id, entry)) = self.objects.iter().find(|(_, entry)| entry.name == name) {
             let is_same = entry.of == of && entry.schema == schema;
             return if is_same { Ok(id.to_le_bytes().into()) } else { Err(CallError::TypeDiffers) };
         }
-        let Some(known) = self.types.iter().find(|known| known.name == of && known.schema == schema) else {
+        let Some(known) = self.known(of, schema) else {
             self.failed = Some(CallError::TypeUnknown);
             return Err(CallError::TypeUnknown);
         };
@@ -125,28 +138,31 @@ impl Table {
     }
 
     /// A write has its place. It runs, or waits for its guard.
-    fn write(&mut self, object: u64, call: SavedCall) {
+    fn write(&mut self, object: u64, caller: Caller, operation: u16, arguments: &[u8]) {
         let Some(entry) = self.objects.get_mut(&object) else {
-            return self.end(&call, Err(CallError::Malformed));
+            return self.end(caller, Err(CallError::Malformed));
         };
-        match entry.replica.may_run(usize::from(call.operation), &call.arguments) {
-            Ok(false) => return entry.waiting.push(call),
-            Ok(true) => self.run(object, &call),
-            Err(why) => return self.end(&call, Err(why)),
+        match entry.replica.may_run(usize::from(operation), arguments) {
+            Ok(false) => {
+                let Caller { process, call } = caller;
+                return entry.waiting.push(SavedCall { caller: process, call, operation, arguments: arguments.into() });
+            }
+            Ok(true) => self.run(object, caller, operation, arguments),
+            Err(why) => return self.end(caller, Err(why)),
         }
         self.run_waiting(object);
     }
 
-    fn run(&mut self, object: u64, call: &SavedCall) {
+    fn run(&mut self, object: u64, caller: Caller, operation: u16, arguments: &[u8]) {
         let Some(entry) = self.objects.get_mut(&object) else { return };
-        let is_own = call.caller == self.me.get();
-        let result = entry.replica.run(usize::from(call.operation), &call.arguments, is_own);
+        let is_own = caller.process == self.me.get();
+        let result = entry.replica.run(usize::from(operation), arguments, is_own);
         entry.writes += 1;
         if entry.digests.are_due(entry.writes) {
             let digest = entry.digests.add(entry.writes, &entry.replica.canonical());
             self.digests.borrow_mut().push((object, entry.writes, digest));
         }
-        self.end(call, result.map(Option::unwrap_or_default));
+        self.end(caller, result.map(Option::unwrap_or_default));
     }
 
     /// After each write the others are tried again, the earliest first.
@@ -158,16 +174,17 @@ impl Table {
         while let Some(entry) = self.objects.get_mut(&object)
             && let Some((call, may_run)) = entry.waiting.take_next(&*entry.replica)
         {
+            let caller = Caller { process: call.caller, call: call.call };
             match may_run {
-                Ok(()) => self.run(object, &call),
-                Err(why) => self.end(&call, Err(why)),
+                Ok(()) => self.run(object, caller, call.operation, &call.arguments),
+                Err(why) => self.end(caller, Err(why)),
             }
         }
     }
 
-    fn end(&self, call: &SavedCall, result: Result<Vec<u8>, CallError>) {
-        if call.caller == self.me.get() {
-            self.calls.borrow_mut().end(call.call, result);
+    fn end(&self, caller: Caller, outcome: Outcome) {
+        if caller.process == self.me.get() {
+            self.calls.borrow_mut().end(caller.call, outcome);
         }
     }
 
@@ -195,8 +212,7 @@ impl Table {
     fn go_on_with(&mut self, snapshot: Snapshot) -> Result<(), CallError> {
         let mut old = std::mem::take(&mut self.objects);
         for SavedObject { id, name, of, schema, is_poisoned, state, writes, waiting } in snapshot.objects {
-            let known = self.types.iter().find(|known| known.name == of && known.schema == schema);
-            let known = known.ok_or(CallError::TypeUnknown)?;
+            let known = self.known(&of, schema).ok_or(CallError::TypeUnknown)?;
             let had = old.remove(&id).filter(|entry| entry.of == of && entry.schema == schema);
             let replica = match had {
                 Some(entry) => entry.replica,
@@ -224,11 +240,11 @@ pub(crate) struct Placed<'a> {
 
 impl Table {
     /// Do what a command says.
-    pub(crate) fn carry_out(&mut self, Placed { sender: caller, from, is_own, payload }: &Placed<'_>) {
+    pub(crate) fn carry_out(&mut self, Placed { sender: process, from, is_own, payload }: &Placed<'_>) {
         if self.failed.is_some() {
             return;
         }
-        let (Ok(command), caller) = (from_bytes(payload), *caller) else {
+        let (Ok(command), process) = (from_bytes(payload), *process) else {
             self.malformed += 1;
             return;
         };
@@ -240,18 +256,16 @@ impl Table {
         match command {
             Command::Create { call, name, of, schema, state } => {
                 place(call);
-                let result = self.create(name, of, schema, state);
-                let call = SavedCall { caller, call, operation: 0, arguments: vec![] };
-                self.end(&call, result);
+                let outcome = self.create(name, of, schema, state);
+                self.end(Caller { process, call }, outcome);
             }
             Command::Write { call, object, operation, arguments } => {
                 place(call);
-                self.write(object, SavedCall { caller, call, operation, arguments: arguments.into() });
+                self.write(object, Caller { process, call }, operation, arguments);
             }
             Command::Cancel { call } => {
-                self.forget(|waiting| (waiting.caller, waiting.call) == (caller, call));
-                let call = SavedCall { caller, call, operation: 0, arguments: vec![] };
-                self.end(&call, Err(CallError::NotRun));
+                self.forget(|waiting| (waiting.caller, waiting.call) == (process, call));
+                self.end(Caller { process, call }, Err(CallError::NotRun));
             }
             Command::Digest { object, writes, digest } => {
                 let differs = |entry: &&Entry| entry.digests.differ(writes, digest);
