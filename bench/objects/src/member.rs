@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Be a member until there are no more orders.
 ///
 /// # Errors
-/// The bench cannot be told.
+/// An order cannot be read, or an answer cannot be written.
 pub fn be(watch: &Watch) -> Result<(), Error> {
     let orders: Lines<Order> = Lines::from_parent(watch);
     let served = match orders.next(Duration::MAX, watch)? {
@@ -232,7 +232,7 @@ impl<'a> Member<'a> {
     /// Returns when the item was there.
     fn time_pop(&mut self, done: &mut Done) -> Result<u64, Error> {
         let object = self.object.clone();
-        // In this order at each member: who sees that it was asked knows that the pop waits.
+        // They run in this order at each member: where the question has run, the pop waits.
         let (pop, ask) = (object.write().pop(), object.write().ask());
         let item = self.end_of(async {
             ask.await?;

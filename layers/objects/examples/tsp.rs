@@ -32,7 +32,7 @@ const SPLIT: usize = 4;
 const POLL: u64 = 4096;
 const LONG: Duration = Duration::from_secs(30);
 
-/// Jobs, which are beginnings of tours, that nobody has taken, and the number of those that are not finished.
+/// Jobs that no worker has taken, and the number of those that a worker has taken and not finished. A job is the beginning of a tour.
 #[derive(Wire)]
 struct Jobs {
     waiting: VecDeque<Tour>,

@@ -21,7 +21,7 @@ pub(crate) enum Command<'a> {
     Cancel { call: u64 },
     /// After this number of writes an object has a value with this digest at the sender.
     Digest { object: u64, writes: u64, digest: u64 },
-    /// These are members no more: nobody waits for their calls.
+    /// These processes have left the group or crashed: their waiting writes are dropped.
     Gone { members: Vec<u64> },
 }
 

@@ -10,14 +10,14 @@ use crate::error::CallError;
 /// What a call returns, in bytes.
 pub(crate) type Outcome = Result<Vec<u8>, CallError>;
 
-/// Where a result is put, and who waits for it.
+/// A place for a call's result. A thread or a task can wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     state: Mutex<Waiting>,
     is_there: Condvar,
 }
 
-/// A result, or who waits for it.
+/// The result, or the task to wake once it is there.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     outcome: Option<Outcome>,

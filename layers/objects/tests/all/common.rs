@@ -95,7 +95,7 @@ pub(crate) fn node(name: &str, on: &str) -> Node {
     Node::open(name, on).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A busy machine puts nobody out for this time.
+/// A process that is silent for this time is put out: long, because the machine may be busy.
 fn builder(node: &Node, patience: Duration) -> Builder<'_> {
     let settings = Settings { patience, ..Settings::default() };
     Space::builder(node).object::<Jobs>().object::<Desk>().settings(settings)
