@@ -126,12 +126,49 @@ fn a_missing_shim_is_named() {
     assert_says(&said, &["/nowhere/x.so", "scripts/setup --with-dpdk", "AM_DPDK_SHIM"]);
 }
 
+/// A library `x.so` of this C source, while the directory lives.
+fn library(source: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, library) = (directory.path().join("x.c"), directory.path().join("x.so"));
+    fs::write(&file, source).unwrap();
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&file).status().unwrap();
+    assert!(made.success());
+    (directory, library.to_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_shim_of_another_version_is_not_used() {
-    let directory = tempfile::tempdir().unwrap();
-    let (source, shim) = (directory.path().join("x.c"), directory.path().join("x.so"));
-    fs::write(&source, "static unsigned table[64] = {99}; void *am_dpdk_shim(void) { return table; }").unwrap();
-    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(&source).status().unwrap();
-    assert!(made.success());
-    assert_says(&error_elsewhere("net_null0", shim.to_str().unwrap()), &["version 99", "x.so", "--with-dpdk"]);
+    let (_directory, shim) = library("static unsigned table[64] = {99}; void *am_dpdk_shim(void) { return table; }");
+    assert_says(&error_elsewhere("net_null0", &shim), &["version 99", "x.so", "--with-dpdk"]);
+}
+
+/// Prints the variables that DPDK's libraries set, and whether each was there.
+const SETENV: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int setenv(const char *name, const char *value, int overwrite) {
+    int (*next)(const char *, const char *, int) = dlsym(RTLD_NEXT, "setenv");
+    Dl_info caller;
+    if (dladdr(__builtin_return_address(0), &caller) && strstr(caller.dli_fname, "librte"))
+        fprintf(stdout, "DPDK %s %s\n", getenv(name) ? "replaces" : "adds", name), fflush(stdout);
+    return next(name, value, overwrite);
+}
+"#;
+
+/// Adding a variable moves the environment, under the feet of a thread that starts a command.
+#[test]
+fn drivers_add_nothing_to_the_environment() {
+    let (_directory, preloaded) = library(SETENV);
+    let said = Receiver::begin("opens_null", &[("LD_PRELOAD", &preloaded)]).said();
+    assert_says(&said, &["DPDK replaces "]);
+    assert!(!said.contains("DPDK adds"), "{said}");
+}
+
+#[test]
+#[ignore = "started by drivers_add_nothing_to_the_environment"]
+fn opens_null() {
+    drop(open("net_null0,am.pages=normal").unwrap());
 }

@@ -6,6 +6,7 @@
 mod port;
 mod tx_lock;
 
+use std::env;
 use std::ffi::{CString, c_char, c_int};
 use std::io;
 use std::ptr::{self, NonNull};
@@ -29,11 +30,21 @@ fn check_result(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }
 
+/// The variables that DPDK's drivers of NVIDIA's NICs set in the program's environment, on any machine.
+const DRIVERS_SET: [&str; 3] = ["RDMAV_HUGEPAGES_SAFE", "MLX5_DEVICE_FATAL_CLEANUP", "MLX4_DEVICE_FATAL_CLEANUP"];
+
 /// Start DPDK with a program's arguments, ended by a null.
 ///
 /// # Errors
 /// DPDK's; see [`log`] for the reason.
 pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
+    for name in DRIVERS_SET.into_iter().filter(|name| env::var_os(name).is_none()) {
+        // A driver that added it would move the environment while another thread starts a command, which then fails.
+        // The standard library's lock keeps that thread away from here, and a driver replaces the value in place.
+        // SAFETY: other threads may read variables only by the standard library's calls, as for every program that
+        // starts DPDK, whose drivers set the same ones.
+        unsafe { env::set_var(name, "1") };
+    }
     let count = arguments.len() as c_int - 1;
     // SAFETY: `count` strings that live as long as the process. The caller holds the lock on all of DPDK and calls this
     // once.
