@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use am_netdev_sim::live::{self, LiveNic, SimSettings};
 use am_ring::Frame;
-use am_transport::{Command, Transport, TransportExt, TransportName};
+use am_transport::{Command, Notice, Transport, TransportExt, TransportName};
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses, MIN_FRAME, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -26,6 +26,8 @@ use crate::plan::SideInfo;
 use crate::size::FrameLayout;
 use crate::watch::{PEER_TIMEOUT, Watch};
 
+/// After this many receives in a row that found nothing, the transport looks at its link, and for a lost other end.
+const IDLE_TURNS: u32 = 1 << 14;
 /// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
 /// go as control frames of a node.
 const DATA: u16 = 1;
@@ -69,6 +71,10 @@ pub(crate) struct Queues<T> {
     echoes: Option<usize>,
     /// Whether the doorbell was rung since the last receive.
     flushed: bool,
+    /// Receives in a row that found nothing.
+    idle: u32,
+    /// Why nothing arrives or leaves, as the transport last said.
+    broken: Option<String>,
     /// Control messages received and not yet handed over.
     controls: VecDeque<ControlMessage>,
     /// The source of the last control message, until it is used.
@@ -97,6 +103,8 @@ impl<T: Transport> Queues<T> {
             content: Content::default(),
             echoes: None,
             flushed: false,
+            idle: 0,
+            broken: None,
             controls: VecDeque::with_capacity(BATCH),
             peer_address: None,
             data: head(DATA, from, to, 0),
@@ -146,6 +154,21 @@ impl<T: Transport> Queues<T> {
         self.transport.flush();
         self.flushed = true;
         sent
+    }
+
+    /// A receive found nothing. Some transports look for their other end only if they are asked for news.
+    #[inline]
+    fn idle(&mut self) {
+        self.idle += 1;
+        if self.idle >= IDLE_TURNS {
+            (self.idle, self.broken) = (0, None);
+            let Queues { transport, broken, .. } = self;
+            transport.poll_notices(&mut |notice| {
+                if let Notice::LinkError(why) = notice {
+                    *broken = Some(why.to_owned());
+                }
+            });
+        }
     }
 }
 
@@ -204,7 +227,7 @@ impl<T: Transport> Channel for Queues<T> {
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let Queues { transport, link, content, controls, peer_address, data, driver, .. } = self;
         let (mut arrived, interprets) = (Arrived::default(), *driver == INTERPRETED);
-        transport.receive(budget, &mut |frame: Frame| {
+        let frames = transport.receive(budget, &mut |frame: Frame| {
             let bytes = frame.bytes();
             // Only `interpreted` dispatches on the header.
             if !interprets && bytes[FLOW_BYTES] == data[FLOW_BYTES] {
@@ -220,6 +243,11 @@ impl<T: Transport> Channel for Queues<T> {
                 _ => {}
             }
         });
+        if frames == 0 {
+            self.idle();
+        } else {
+            self.idle = 0;
+        }
         // The first control message of the peer tells its address.
         if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
             self.link.to = to;
@@ -256,6 +284,10 @@ impl<T: Transport> Channel for Queues<T> {
 
     fn window(&self) -> Option<u64> {
         self.window
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.broken.clone()
     }
 }
 
