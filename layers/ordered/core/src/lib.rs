@@ -305,6 +305,8 @@ impl Core {
         self.member(from).is_some()
             || match message {
                 Message::Join { .. } | Message::Propose { .. } => true,
+                // A process that joins has the view of an earlier sequencer. Its answer gets it the new one.
+                Message::Beat(_) => self.learns(),
                 // The answer is that it was put out.
                 Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
                 Message::State(state) => self.role != Role::Member || self.learns() || self.needs(state),

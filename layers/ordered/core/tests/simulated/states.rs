@@ -188,3 +188,15 @@ fn what_follows_a_state_is_kept_while_it_is_on_its_way() {
     });
     assert_eq!(repaired, Some(10));
 }
+
+/// The sequencer that gave the state was alone, and another one, which it let in since, leads now.
+#[test]
+fn one_that_joins_answers_a_sequencer_that_it_does_not_know() {
+    let mut core = with_state(&view(1, &[0], 0));
+    while core.poll().is_some() {}
+    let beat = Beat { epoch: Epoch(4), beat: 1, next: 0, freed: 0, safe: 0, limits: vec![8, 8], is_settled: true };
+    core.on_message(Duration::from_secs(1), MemberId(1), Message::Beat(beat));
+    let mut outputs = std::iter::from_fn(|| core.poll());
+    // The answer to its answer is the new view.
+    assert!(outputs.any(|output| matches!(output, Output::Send { to: MemberId(1), message: Message::Ack(_) })));
+}
