@@ -229,10 +229,24 @@ impl<S> Endpoint<S> {
     /// Poll until a message or an event (a connection, a transfer, a deadline) has been handled, the time is over, or a
     /// [waker](crate::Node::waker) ends the wait. Spin, yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
+        self.wait_or(state, timeout, |_| false)
+    }
+
+    /// The same, and it ends as well when another endpoint of the node has [work](crate::Node::has_work): for a program that polls several.
+    pub fn wait_any(&mut self, state: &mut S, timeout: Duration) -> usize {
+        let has_work = |endpoint: &Self| {
+            let node = endpoint.node.borrow();
+            node.has_work() || node.has_bulk()
+        };
+        // What an earlier turn has received shows in no later one.
+        if has_work(self) { self.poll(state) } else { self.wait_or(state, timeout, has_work) }
+    }
+
+    fn wait_or(&mut self, state: &mut S, timeout: Duration, ends: impl Fn(&Self) -> bool) -> usize {
         let mut handled = 0;
         self.poll_until(state, timeout, |endpoint, _, just| {
             handled += just;
-            handled > 0 || endpoint.is_woken
+            handled > 0 || endpoint.is_woken || ends(endpoint)
         });
         if handled == 0 {
             self.is_woken = false;

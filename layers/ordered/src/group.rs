@@ -230,7 +230,7 @@ impl<R: Replica> Group<R> {
     /// # Errors
     /// Too many messages wait, the message is too long, or the process is no member any more.
     pub fn send(&mut self, level: Level, payload: impl AsRef<[u8]>) -> Result<MessageId, SendError> {
-        let (needs, most) = (payload.as_ref().len(), self.endpoint.max_message().saturating_sub(AROUND));
+        let (needs, most) = (payload.as_ref().len(), self.max_payload());
         if needs > most {
             return Err(SendError::TooLong { needs, most });
         }
@@ -241,6 +241,11 @@ impl<R: Replica> Group<R> {
         })?;
         self.carry_out();
         Ok(MessageId(id))
+    }
+
+    /// The longest message, in bytes.
+    pub fn max_payload(&self) -> usize {
+        self.endpoint.max_message().saturating_sub(AROUND)
     }
 
     /// Deliver all that has been delivered with this level at any member until now: a read after [`Event::CaughtUp`], which has the number that is returned,
@@ -262,23 +267,31 @@ impl<R: Replica> Group<R> {
         let end = Instant::now() + timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let done = self.turn(left);
+            let done = self.sleep(left, Endpoint::wait);
             if done > 0 || left.is_zero() {
                 return done;
             }
         }
     }
 
-    /// Poll. If there was nothing to do, sleep once: for this time at most, until a message arrives, a timer is due, or another thread uses the node's
-    /// [waker](Node::waker). Returns how much was done.
+    /// Poll. If there was nothing to do, sleep once: for this time at most, until a message arrives, a timer is due, another endpoint of the node has
+    /// [work](Node::has_work), or another thread uses the node's [waker](Node::waker). Returns how much was done.
     pub fn turn(&mut self, longest: Duration) -> usize {
+        self.sleep(longest, Endpoint::wait_any)
+    }
+
+    fn sleep(
+        &mut self,
+        longest: Duration,
+        wait: impl FnOnce(&mut Endpoint<Inside>, &mut Inside, Duration) -> usize,
+    ) -> usize {
         let done = self.poll();
         if done > 0 || longest.is_zero() {
             return done;
         }
         let due = self.inside.core.next_time();
         let timer = self.pieces_at.map_or(due, |at| at.min(due)).saturating_sub(self.endpoint.time());
-        let handled = self.endpoint.wait(&mut self.inside, timer.min(longest).min(LONGEST_SLEEP));
+        let handled = wait(&mut self.endpoint, &mut self.inside, timer.min(longest).min(LONGEST_SLEEP));
         handled + self.go_on()
     }
 
