@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ask::Sent;
 use crate::error::CallError;
 use crate::inbox::Inbox;
 use crate::slot::{Outcome, Slot};
@@ -39,6 +40,8 @@ struct Pending {
     /// By the node's clock. `None` once it has its place: then it waits for its guard alone.
     until: Option<Duration>,
     message: Option<u64>,
+    /// The process that keeps the object, and what it was asked.
+    asked: Option<(u64, Sent)>,
 }
 
 impl Calls {
@@ -51,7 +54,7 @@ impl Calls {
     pub(crate) fn begin(&mut self, slot: Arc<Slot>, until: Duration) -> u64 {
         let call = self.next;
         self.next += 1;
-        self.pending.insert(call, Pending { slot, until: Some(until), message: None });
+        self.pending.insert(call, Pending { slot, until: Some(until), message: None, asked: None });
         call
     }
 
@@ -61,6 +64,32 @@ impl Calls {
             pending.message = Some(message);
             self.by_message.insert(message, call);
         }
+    }
+
+    /// The process that keeps the object is asked. `until`: no guard is waited for.
+    pub(crate) fn ask_for(&mut self, call: u64, process: u64, sent: Sent, until: Option<Duration>) {
+        if let Some(pending) = self.pending.get_mut(&call) {
+            (pending.asked, pending.until) = (Some((process, sent)), until);
+        }
+    }
+
+    /// The process that is asked for this call, and what.
+    pub(crate) fn asked(&self, call: u64) -> Option<&(u64, Sent)> {
+        self.pending.get(&call)?.asked.as_ref()
+    }
+
+    /// The other process has not run it.
+    pub(crate) fn take_asked(&mut self, call: u64) -> Option<Sent> {
+        self.pending.get_mut(&call)?.asked.take().map(|(_, sent)| sent)
+    }
+
+    /// The calls for which other processes are asked.
+    pub(crate) fn all_asked(&self) -> impl Iterator<Item = (u64, &Sent)> {
+        self.pending.iter().filter_map(|(call, pending)| Some((*call, &pending.asked.as_ref()?.1)))
+    }
+
+    pub(crate) fn is_pending(&self, call: u64) -> bool {
+        self.pending.contains_key(&call)
     }
 
     /// The call has its place in the order.
@@ -84,7 +113,7 @@ impl Calls {
     }
 
     /// These reads wait for a question that was asked at this time. Alone a process has its answer already.
-    pub(crate) fn ask(&mut self, question: u64, reads: Vec<Arc<Slot>>, asked_at: Duration, patience: Duration) {
+    pub(crate) fn wait_for(&mut self, question: u64, reads: Vec<Arc<Slot>>, asked_at: Duration, patience: Duration) {
         self.questions.insert(question, Question { reads, asked_at, until: asked_at + patience });
         if self.answered.take() == Some(question) {
             self.caught_up(question);
@@ -110,7 +139,8 @@ impl Calls {
 
     /// This process goes on with the state of another one. A write that waited here, and does not there, has run.
     pub(crate) fn keep_waiting(&mut self, waits: impl Fn(u64) -> bool) {
-        let has_run = |(call, pending): (&u64, &Pending)| (pending.until.is_none() && !waits(*call)).then_some(*call);
+        let is_placed = |pending: &Pending| pending.until.is_none() && pending.asked.is_none();
+        let has_run = |(call, pending): (&u64, &Pending)| (is_placed(pending) && !waits(*call)).then_some(*call);
         for call in self.pending.iter().filter_map(has_run).collect::<Vec<_>>() {
             self.end(call, Err(CallError::Unknown));
         }

@@ -9,17 +9,21 @@ use std::time::Duration;
 use am_ordered::{Level, MemberId, SendError, View};
 use am_rpc::codec::to_vec;
 
+use crate::ask::{Answer, Ask, Caller, Sent, What};
 use crate::calls::Calls;
-use crate::command::Command;
+use crate::command::{Command, Given};
 use crate::error::CallError;
 use crate::inbox::{Inbox, Wish};
+use crate::placement::Home;
 use crate::slot::{Outcome, Slot};
 use crate::table::Table;
 
 /// What fits around a command's own bytes.
 const AROUND: usize = 64;
+/// A process that could not be asked is asked again after this time.
+const AGAIN: Duration = Duration::from_millis(10);
 
-/// The one order of the space's messages: a group, or a simulated one.
+/// The one order of the space's messages, and the way to the processes that keep objects: a group on a network, or a simulated one.
 pub(crate) trait Order {
     /// Returns which of this process's messages it is.
     fn send(&mut self, level: Level, bytes: &[u8]) -> Result<u64, SendError>;
@@ -28,25 +32,60 @@ pub(crate) trait Order {
     fn me(&self) -> MemberId;
     fn view(&self) -> &View;
     fn has_ended(&self) -> bool;
-    fn table(&self) -> &Table;
+    /// Whether this process is with a majority of the others.
+    fn is_primary(&self) -> bool;
+    /// The bytes of the longest command.
+    fn max_command(&self) -> usize;
+    /// Ask another process.
+    fn ask(&mut self, to: MemberId, ask: &Ask<'_>, answers: &Answers);
 }
 
-/// Carries commands.
+/// What processes that were asked have answered.
+pub(crate) type Answers = Rc<RefCell<VecDeque<Heard>>>;
+
+/// The answer for a call.
+pub(crate) struct Heard {
+    pub(crate) call: u64,
+    /// The process was asked to take the call back.
+    pub(crate) is_cancel: bool,
+    pub(crate) answer: Result<Answer, NoAnswer>,
+}
+
+impl Heard {
+    pub(crate) fn of(ask: &Ask<'_>, answer: Result<Answer, NoAnswer>) -> Heard {
+        Heard { call: ask.caller.call, is_cancel: ask.what == What::Cancel, answer }
+    }
+}
+
+/// A process did not answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoAnswer {
+    pub(crate) may_have_run: bool,
+}
+
+/// Carries commands, and operations on objects that other processes keep.
 pub(crate) struct Courier {
     pub(crate) calls: Rc<RefCell<Calls>>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) level: Level,
     pub(crate) patience: Duration,
+    table: Rc<RefCell<Table>>,
     /// Commands that found no room, in their order. The number is the call's.
     full: VecDeque<(Option<u64>, Vec<u8>)>,
+    answers: Answers,
+    /// Answers of processes that have more of the order than this one.
+    early: Vec<(u64, Answer)>,
+    /// Calls that are made again, at these times; or taken back again.
+    again: VecDeque<(Duration, u64, bool)>,
 }
 
 impl Courier {
-    pub(crate) fn new(calls: Rc<RefCell<Calls>>, inbox: Arc<Inbox>, level: Level, patience: Duration) -> Courier {
-        Courier { calls, inbox, level, patience, full: VecDeque::new() }
+    pub(crate) fn new(table: Rc<RefCell<Table>>, inbox: Arc<Inbox>, level: Level, patience: Duration) -> Courier {
+        let (calls, full, answers) = (table.borrow().objects.calls.clone(), VecDeque::new(), Answers::default());
+        Courier { calls, inbox, level, patience, table, full, answers, early: vec![], again: VecDeque::new() }
     }
 
-    /// What threads want becomes messages of the group.
+    /// What threads want becomes messages.
     pub(crate) fn send_wishes(&mut self, order: &mut impl Order) -> usize {
         let (mut sent, mut reads) = (self.send_full(order), vec![]);
         while self.full.is_empty()
@@ -54,28 +93,85 @@ impl Courier {
         {
             sent += 1;
             match wish {
-                Wish::Write { object, operation, arguments, slot } => {
-                    self.send(order, Some(slot), |call| Command::Write {
-                        call,
-                        object,
-                        operation,
-                        arguments: &arguments,
-                    });
+                Wish::Call { sent, slot } => {
+                    let call = self.begin(slot);
+                    self.issue(order, call, sent);
                 }
                 Wish::CatchUp(slot) => reads.push(slot),
                 Wish::Cancel(slot) => {
                     let call = self.calls.borrow().number(&slot);
-                    if let Some(call) = call {
-                        self.send(order, None, |_| Command::Cancel { call });
+                    call.into_iter().for_each(|call| self.cancel(order, call));
+                }
+                Wish::Report(object) => {
+                    let uses = self.table.borrow().objects.uses(object);
+                    if let Some((reads, writes)) = uses {
+                        self.send(order, None, &Command::Used { object, reads, writes });
                     }
                 }
             }
         }
         if !reads.is_empty() {
             let (asked_at, question) = (self.inbox.time(), order.catch_up(self.level));
-            self.calls.borrow_mut().ask(question, reads, asked_at, self.patience);
+            self.calls.borrow_mut().wait_for(question, reads, asked_at, self.patience);
         }
         sent
+    }
+
+    /// A number for a call.
+    pub(crate) fn begin(&mut self, slot: Arc<Slot>) -> u64 {
+        let until = self.inbox.time() + self.patience;
+        self.calls.borrow_mut().begin(slot, until)
+    }
+
+    /// Call an operation where its object is.
+    fn issue(&mut self, order: &mut impl Order, call: u64, sent: Sent) {
+        if !self.calls.borrow().is_pending(call) {
+            return;
+        }
+        let home = self.table.borrow().objects.home(sent.object);
+        match home {
+            Home::Lost => self.end(call, Err(CallError::Lost)),
+            Home::Everywhere if sent.is_read => {
+                let outcome = self.table.borrow().objects.read_here(&sent);
+                self.end(call, outcome);
+            }
+            Home::Everywhere => {
+                let Sent { object, operation, arguments, .. } = &sent;
+                let (object, operation) = (*object, *operation);
+                self.send(order, Some(call), &Command::Write { call, object, operation, arguments });
+            }
+            Home::At { process, .. } => {
+                let until = (!sent.may_wait).then(|| self.inbox.time() + self.patience);
+                self.ask(order, process, call, (sent.object, sent.what()));
+                self.calls.borrow_mut().ask_for(call, process, sent, until);
+            }
+        }
+    }
+
+    /// Ask the process that keeps the object.
+    fn ask(&mut self, order: &mut impl Order, process: u64, call: u64, (object, what): (u64, What<'_>)) {
+        let (me, after) = (order.me().0, self.table.borrow().objects.position);
+        let ask = Ask { caller: Caller { process: me, call }, object, after, what };
+        if process == me {
+            let (answers, nothing) = (self.answers.clone(), Err(NoAnswer { may_have_run: false }));
+            let heard = Heard::of(&ask, nothing);
+            let reply = move |answer| answers.borrow_mut().push_back(Heard { answer: Ok(answer), ..heard });
+            self.table.borrow_mut().ask(&ask, Box::new(reply));
+        } else {
+            order.ask(MemberId(process), &ask, &self.answers);
+        }
+    }
+
+    /// Nobody waits for this call any more.
+    fn cancel(&mut self, order: &mut impl Order, call: u64) {
+        if !self.calls.borrow().is_pending(call) {
+            return;
+        }
+        let asked = self.calls.borrow().asked(call).map(|(process, sent)| (*process, sent.object));
+        match asked {
+            Some((process, object)) => self.ask(order, process, call, (object, What::Cancel)),
+            None => self.send(order, None, &Command::Cancel { call }),
+        }
     }
 
     fn send_full(&mut self, order: &mut impl Order) -> usize {
@@ -90,63 +186,154 @@ impl Courier {
         sent
     }
 
-    pub(crate) fn send<'c>(
-        &mut self,
-        order: &mut impl Order,
-        slot: Option<Arc<Slot>>,
-        command: impl FnOnce(u64) -> Command<'c>,
-    ) {
-        let until = self.inbox.time() + self.patience;
-        let call = slot.map(|slot| self.calls.borrow_mut().begin(slot, until));
-        match to_vec(&command(call.unwrap_or_default())) {
-            Ok(bytes) if !self.full.is_empty() || !self.send_bytes(order, call, &bytes) => {
-                self.full.push_back((call, bytes))
-            }
-            Ok(_) => (),
-            Err(_) => self.end(call, Err(CallError::Malformed)),
+    /// Give a command its place in the order, for this call.
+    pub(crate) fn send(&mut self, order: &mut impl Order, call: Option<u64>, command: &Command<'_>) {
+        match to_vec(command) {
+            Ok(bytes) => self.send_or_keep(order, call, bytes),
+            Err(_) => call.into_iter().for_each(|call| self.end(call, Err(CallError::Malformed))),
+        }
+    }
+
+    fn send_or_keep(&mut self, order: &mut impl Order, call: Option<u64>, bytes: Vec<u8>) {
+        if !self.full.is_empty() || !self.send_bytes(order, call, &bytes) {
+            self.full.push_back((call, bytes));
         }
     }
 
     /// Returns whether there was room.
     fn send_bytes(&mut self, order: &mut impl Order, call: Option<u64>, bytes: &[u8]) -> bool {
-        match order.send(self.level, bytes) {
-            Ok(message) => call.into_iter().for_each(|call| self.calls.borrow_mut().left_as(call, message)),
-            Err(SendError::Full(_)) => return false,
-            Err(SendError::Ended) => self.end(call, Err(CallError::Ended)),
-            Err(SendError::TooLong { needs, most }) => {
-                self.end(call, Err(CallError::TooLong { needs, most: most.saturating_sub(AROUND) }));
+        let ended = match order.send(self.level, bytes) {
+            Ok(message) => {
+                call.into_iter().for_each(|call| self.calls.borrow_mut().left_as(call, message));
+                return true;
             }
-        }
+            Err(SendError::Full(_)) => return false,
+            Err(SendError::Ended) => CallError::Ended,
+            Err(SendError::TooLong { needs, most }) => CallError::TooLong { needs, most: most.saturating_sub(AROUND) },
+        };
+        call.into_iter().for_each(|call| self.end(call, Err(ended)));
         true
     }
 
-    fn end(&self, call: Option<u64>, outcome: Outcome) {
-        call.into_iter().for_each(|call| self.calls.borrow_mut().end(call, outcome.clone()));
+    fn end(&self, call: u64, outcome: Outcome) {
+        self.calls.borrow_mut().end(call, outcome);
     }
 
     /// What follows from the messages that have arrived.
     pub(crate) fn go_on(&mut self, order: &mut impl Order) -> usize {
         let now = self.inbox.time();
         self.calls.borrow_mut().expire(now);
-        let failed = order.table().failed;
+        let is_primary = order.is_primary() && !order.has_ended();
+        let failed = {
+            let mut table = self.table.borrow_mut();
+            table.is_primary = is_primary;
+            table.objects.failed
+        };
         if let Some(why) = failed.or_else(|| order.has_ended().then_some(CallError::Ended)) {
             self.calls.borrow_mut().end_all(why);
             self.inbox.close(&Err(why));
+            self.table.borrow_mut().close();
             return 0;
         }
-        let (view, table) = (order.view(), order.table());
-        let digests = table.digests.take();
-        if view.sequencer != order.me() {
-            return 0;
+        let done = self.go_on_with_calls(order, now) + self.give_away(order);
+        let (digests, is_first) = (self.table.borrow().objects.digests.take(), order.view().sequencer == order.me());
+        if !is_first {
+            return done;
         }
-        let members = if table.has_changed.replace(false) { table.gone(view) } else { vec![] };
+        let table = self.table.borrow();
+        let members = if table.objects.has_changed.replace(false) { table.gone() } else { vec![] };
+        drop(table);
         let sent = digests.len() + usize::from(!members.is_empty());
         for (object, writes, digest) in digests {
-            self.send(order, None, |_| Command::Digest { object, writes, digest });
+            self.send(order, None, &Command::Digest { object, writes, digest });
         }
         if !members.is_empty() {
-            self.send(order, None, |_| Command::Gone { members });
+            self.send(order, None, &Command::Gone { members });
         }
-        sent
+        done + sent
+    }
+
+    /// Calls that other processes have answered, or that are made again.
+    fn go_on_with_calls(&mut self, order: &mut impl Order, now: Duration) -> usize {
+        let mut table = self.table.borrow_mut();
+        table.ask_again();
+        let (back, cancelled, position) =
+            (std::mem::take(&mut table.objects.back), std::mem::take(&mut table.cancelled), table.objects.position);
+        let has_lost = std::mem::take(&mut table.objects.has_lost);
+        drop(table);
+        let mut done = back.len();
+        for (call, sent) in back {
+            self.issue(order, call, sent);
+        }
+        cancelled.into_iter().for_each(|call| self.cancel(order, call));
+        let (ready, early) = std::mem::take(&mut self.early).into_iter().partition(|(_, answer)| answer.at <= position);
+        self.early = early;
+        let ready: Vec<(u64, Answer)> = ready;
+        done += ready.len();
+        ready.into_iter().for_each(|(call, answer)| self.on_answer(order, call, answer));
+        while let Some(Heard { call, is_cancel, answer }) = self.next_answer() {
+            done += 1;
+            match answer {
+                // If nothing was taken back, the call is on its way elsewhere.
+                _ if is_cancel => self.again.push_back((now + AGAIN, call, true)),
+                Ok(answer) if answer.at > position => self.early.push((call, answer)),
+                Ok(answer) => self.on_answer(order, call, answer),
+                Err(NoAnswer { may_have_run: true }) => self.end(call, Err(CallError::Unknown)),
+                Err(NoAnswer { may_have_run: false }) => self.again.push_back((now + AGAIN, call, false)),
+            }
+        }
+        while self.again.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, call, is_cancel)) = self.again.pop_front()
+        {
+            if is_cancel {
+                self.cancel(order, call);
+            } else {
+                let sent = self.calls.borrow_mut().take_asked(call);
+                sent.into_iter().for_each(|sent| self.issue(order, call, sent));
+            }
+        }
+        if has_lost {
+            let is_lost = |(call, sent): (u64, &Sent)| {
+                (self.table.borrow().objects.home(sent.object) == Home::Lost).then_some(call)
+            };
+            let lost: Vec<u64> = self.calls.borrow().all_asked().filter_map(is_lost).collect();
+            lost.into_iter().for_each(|call| self.end(call, Err(CallError::Lost)));
+        }
+        done
+    }
+
+    fn next_answer(&self) -> Option<Heard> {
+        self.answers.borrow_mut().pop_front()
+    }
+
+    fn on_answer(&mut self, order: &mut impl Order, call: u64, answer: Answer) {
+        if let Some(outcome) = answer.fate.outcome() {
+            return self.end(call, outcome);
+        }
+        // It has not run. The same process is not asked at once again: it may have left the space, and this one has not heard of it.
+        let mut calls = self.calls.borrow_mut();
+        let Some((process, sent)) = calls.asked(call) else { return };
+        if self.table.borrow().objects.home(sent.object).is_at(*process) {
+            return self.again.push_back((self.inbox.time() + AGAIN, call, false));
+        }
+        let sent = calls.take_asked(call);
+        drop(calls);
+        sent.into_iter().for_each(|sent| self.issue(order, call, sent));
+    }
+
+    /// Give those objects away that are wanted elsewhere.
+    fn give_away(&mut self, order: &mut impl Order) -> usize {
+        let leaving = std::mem::take(&mut self.table.borrow_mut().objects.leaving);
+        let done = leaving.len();
+        for object in leaving {
+            let most = order.max_command();
+            let command = self.table.borrow_mut().objects.give(object, |given| {
+                let bytes = |given| to_vec(&Command::Moved { object, given }).unwrap_or_default();
+                let whole = bytes(given);
+                if whole.len() > most { bytes(Given { state: None, ..given }) } else { whole }
+            });
+            command.into_iter().for_each(|bytes| self.send_or_keep(order, None, bytes));
+        }
+        done
     }
 }

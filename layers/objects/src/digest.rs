@@ -1,6 +1,27 @@
 //! Whether the replicas of an object are still alike.
 
 use std::collections::VecDeque;
+use std::fmt;
+
+/// An object that differs.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    pub(crate) object: String,
+    pub(crate) of: &'static str,
+    pub(crate) writes: u64,
+    pub(crate) from: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { object, of, writes, from } = self;
+        write!(
+            f,
+            "the object `{object}` is not the same here as at {from} after {writes} writes: a write of `{of}` depends on more than the object and its arguments, or the two \
+             programs differ. Run its operations with `am_objects::Twice`"
+        )
+    }
+}
 
 /// Writes between two digests of an object.
 const WRITES: u64 = 1024;

@@ -18,6 +18,17 @@ pub enum CallError {
     /// The space has ended for this process.
     #[error("this process is no member of the space any more: join it again")]
     Ended,
+    /// The process that kept the object is gone, and the object with it.
+    #[error("the process that kept this object is gone, and the object with it: create it again")]
+    Lost,
+    /// The object stays where it is.
+    #[error(
+        "the object stays where it is: its value is longer than a message; open all nodes of the space with a larger `Builder::max_message`"
+    )]
+    NotMoved,
+    /// No process of the space has this name.
+    #[error("no process of the space has this name: see `Space::view`")]
+    NoSuchProcess,
     /// A write of the object has panicked, at every process.
     #[error("a write of this object has panicked, so its value is not to be trusted: create another one")]
     Poisoned,

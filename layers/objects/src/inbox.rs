@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use am_api::NodeWaker;
 
+use crate::ask::Sent;
 use crate::error::CallError;
 use crate::slot::{Outcome, Slot};
 
@@ -17,16 +18,16 @@ const MOST: usize = 1 << 16;
 /// What a thread wants.
 #[derive(Debug)]
 pub(crate) enum Wish {
-    Write {
-        object: u64,
-        operation: u16,
-        arguments: Vec<u8>,
+    Call {
+        sent: Sent,
         slot: Arc<Slot>,
     },
     /// Nobody waits for this call any more.
     Cancel(Arc<Slot>),
     /// Have all writes that are done anywhere.
     CatchUp(Arc<Slot>),
+    /// Tell the others how often this object was used here.
+    Report(u64),
 }
 
 /// Wishes in the order of each thread.
@@ -39,12 +40,23 @@ pub(crate) struct Inbox {
     began: Instant,
     /// When the last question whose answer has come was asked, in nanoseconds after the beginning: the objects here are not older. 0: never.
     fresh_at: AtomicU64,
+    /// The time of a simulation, in nanoseconds.
+    #[cfg(test)]
+    pub(crate) simulated: AtomicU64,
 }
 
 impl Inbox {
     pub(crate) fn new(waker: NodeWaker) -> Inbox {
         let (wishes, owner) = (Mutex::new(Some(VecDeque::new())), thread::current().id());
-        Inbox { wishes, waker, owner, began: Instant::now(), fresh_at: AtomicU64::new(0) }
+        Inbox {
+            wishes,
+            waker,
+            owner,
+            began: Instant::now(),
+            fresh_at: AtomicU64::new(0),
+            #[cfg(test)]
+            simulated: AtomicU64::new(0),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Wish>>> {
@@ -55,10 +67,16 @@ impl Inbox {
         self.owner == thread::current().id()
     }
 
-    pub(crate) fn write(&self, object: u64, operation: u16, arguments: Vec<u8>) -> Arc<Slot> {
+    pub(crate) fn call(&self, sent: Sent) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        self.push_for(Wish::Write { object, operation, arguments, slot: slot.clone() }, &slot);
+        self.push_for(Wish::Call { sent, slot: slot.clone() }, &slot);
         slot
+    }
+
+    /// A report on the use of an object is due. Without room there is another time.
+    #[cold]
+    pub(crate) fn used(&self, object: u64) {
+        self.push(Wish::Report(object), MOST).unwrap_or_default();
     }
 
     /// The slot gets a result once all writes that are done anywhere now are done here.
@@ -70,6 +88,10 @@ impl Inbox {
 
     /// Since the space was opened.
     pub(crate) fn time(&self) -> Duration {
+        #[cfg(test)]
+        if let nanoseconds @ 1.. = self.simulated.load(Relaxed) {
+            return Duration::from_nanos(nanoseconds);
+        }
         self.began.elapsed()
     }
 
@@ -118,8 +140,8 @@ impl Inbox {
         let wishes = self.lock().take();
         for wish in wishes.into_iter().flatten() {
             match wish {
-                Wish::Write { slot, .. } | Wish::CatchUp(slot) => slot.put(outcome.clone()),
-                Wish::Cancel(_) => (),
+                Wish::Call { slot, .. } | Wish::CatchUp(slot) => slot.put(outcome.clone()),
+                Wish::Cancel(_) | Wish::Report(_) => (),
             }
         }
     }

@@ -128,16 +128,21 @@
 #[cfg(test)]
 extern crate self as am_objects;
 
+mod ask;
 mod call;
 mod calls;
 mod command;
 mod courier;
 mod digest;
+mod entry;
 mod error;
+mod homes;
 mod inbox;
 #[cfg(test)]
 mod mutants;
 mod object;
+mod objects;
+mod placement;
 mod replica;
 mod shared;
 #[cfg(test)]
@@ -146,6 +151,7 @@ mod slot;
 mod space;
 mod table;
 mod twice;
+mod uses;
 mod waiting;
 
 /// Of `impl Queue`: the operations of the object type `Queue`.
@@ -163,6 +169,6 @@ pub use am_rpc::codec;
 pub use call::Call;
 pub use error::CallError;
 pub use object::{Malformed, Object, Operation};
-pub use shared::{Latest, Reads, Shared, Writes};
-pub use space::{Builder, NotLeft, OpenError, Space};
+pub use shared::{Here, Latest, Reads, Shared, Writes};
+pub use space::{Builder, NotLeft, OpenError, Placed, Placement, Space};
 pub use twice::Twice;

@@ -9,6 +9,8 @@ pub(crate) enum Mutant {
     StateMissesAWrite,
     /// A call whose fate is not known is sent again.
     RunTwice,
+    /// Where an object has moved to a process, the others go on with their copies.
+    TwoPlacements,
 }
 
 thread_local! {

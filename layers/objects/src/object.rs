@@ -7,8 +7,16 @@ use am_rpc::codec::{Decode, DecodeError, Encode, EncodeError, Schema};
 pub trait Object: Encode + for<'a> Decode<'a> + Schema + Send + Sync + 'static {
     /// The type's name, the same in all programs of a space.
     const NAME: &'static str;
+    /// Its reads.
+    const READS: &'static [Operation];
     /// Its writes.
     const OPERATIONS: &'static [Operation];
+
+    /// Runs a read, for a process that has no copy. Returns its result in bytes.
+    ///
+    /// # Errors
+    /// There is no such operation, the bytes are no arguments of it, or its result cannot be written.
+    fn read(&self, operation: usize, arguments: &[u8]) -> Result<Vec<u8>, Malformed>;
 
     /// Whether the guard of a write holds. One without a guard may always run.
     ///
@@ -23,7 +31,7 @@ pub trait Object: Encode + for<'a> Decode<'a> + Schema + Send + Sync + 'static {
     fn run(&mut self, operation: usize, arguments: &[u8], wants_result: bool) -> Result<Option<Vec<u8>>, Malformed>;
 }
 
-/// A write of an object type.
+/// An operation of an object type.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     /// Its name.
@@ -52,9 +60,9 @@ impl From<EncodeError> for Malformed {
     }
 }
 
-/// A number for a type's value and its writes: programs whose numbers are equal have the same type.
+/// A number for a type's value and its operations: programs whose numbers are equal have the same type.
 pub(crate) fn schema_of<T: Object>() -> u64 {
-    T::OPERATIONS.iter().fold(T::SCHEMA, |sum, operation| {
+    T::OPERATIONS.iter().chain(T::READS).fold(T::SCHEMA, |sum, operation| {
         let name = operation.name.bytes().fold(operation.schema, |sum, byte| mix(sum ^ u64::from(byte)));
         mix(sum.rotate_left(1) ^ name ^ u64::from(operation.has_guard))
     })

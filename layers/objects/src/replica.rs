@@ -8,35 +8,51 @@ use am_rpc::codec::{from_bytes, to_canonical_vec, to_vec};
 
 use crate::error::CallError;
 use crate::object::{Object, Operation, schema_of};
+use crate::uses::Uses;
 
 /// An object's value here. Threads read it while the node's thread writes.
-pub(crate) struct Replica<T>(RwLock<State<T>>);
+pub(crate) struct Replica<T> {
+    state: RwLock<State<T>>,
+    pub(crate) uses: Uses,
+}
 
 struct State<T> {
     value: T,
     /// A write has panicked: here and at every other process.
     is_poisoned: bool,
+    /// The value is the object's. It is not while another process keeps the object.
+    is_here: bool,
+}
+
+/// The value, while no write runs.
+pub(crate) struct Seen<'a, T>(RwLockReadGuard<'a, State<T>>);
+
+impl<T> Seen<'_, T> {
+    pub(crate) fn value(&self) -> Result<&T, CallError> {
+        if self.0.is_poisoned { Err(CallError::Poisoned) } else { Ok(&self.0.value) }
+    }
 }
 
 impl<T: Object> Replica<T> {
     fn new(state: &[u8]) -> Option<Replica<T>> {
         let value = from_bytes(state).ok()?;
-        Some(Replica(RwLock::new(State { value, is_poisoned: false })))
+        let state = RwLock::new(State { value, is_poisoned: false, is_here: true });
+        Some(Replica { state, uses: Uses::default() })
     }
 
     /// Nothing panics while it has the lock, because operations that panic are caught within.
     fn lock(&self) -> RwLockWriteGuard<'_, State<T>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn share(&self) -> RwLockReadGuard<'_, State<T>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Look at the value.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&T) -> R) -> Result<R, CallError> {
-        let state = self.share();
-        if state.is_poisoned { Err(CallError::Poisoned) } else { Ok(read(&state.value)) }
+    /// The value. `None`: another process keeps the object.
+    #[inline]
+    pub(crate) fn seen(&self) -> Option<Seen<'_, T>> {
+        Some(Seen(self.share())).filter(|seen| seen.0.is_here)
     }
 }
 
@@ -45,12 +61,17 @@ pub(crate) trait AnyReplica: Send + Sync {
     /// Whether a write can run now.
     fn may_run(&self, operation: usize, arguments: &[u8]) -> Result<bool, CallError>;
     fn run(&self, operation: usize, arguments: &[u8], wants_result: bool) -> Result<Option<Vec<u8>>, CallError>;
+    /// A read for another process.
+    fn read(&self, operation: usize, arguments: &[u8]) -> Result<Vec<u8>, CallError>;
     fn save(&self) -> Vec<u8>;
     /// The value, in bytes that are the same at every process.
     fn canonical(&self) -> Vec<u8>;
     fn is_poisoned(&self) -> bool;
     /// Begin with this value. Returns whether the bytes are one.
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool;
+    /// Whether the object is here from now on.
+    fn place(&self, is_here: bool);
+    fn uses(&self) -> &Uses;
     fn operation(&self, operation: usize) -> Option<&'static Operation>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -74,6 +95,16 @@ impl<T: Object> AnyReplica for Replica<T> {
         run.map_err(|_| poison(&mut state))?.map_err(|_| CallError::Malformed)
     }
 
+    fn read(&self, operation: usize, arguments: &[u8]) -> Result<Vec<u8>, CallError> {
+        let state = self.share();
+        if state.is_poisoned {
+            return Err(CallError::Poisoned);
+        }
+        // A read that panics changes nothing.
+        let read = catch_unwind(AssertUnwindSafe(|| state.value.read(operation, arguments)));
+        read.map_err(|_| CallError::Malformed)?.map_err(|_| CallError::Malformed)
+    }
+
     fn save(&self) -> Vec<u8> {
         to_vec(&self.share().value).unwrap_or_default()
     }
@@ -88,8 +119,17 @@ impl<T: Object> AnyReplica for Replica<T> {
 
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool {
         let Ok(value) = from_bytes(state) else { return false };
-        *self.lock() = State { value, is_poisoned };
+        let mut state = self.lock();
+        (state.value, state.is_poisoned) = (value, is_poisoned);
         true
+    }
+
+    fn place(&self, is_here: bool) {
+        self.lock().is_here = is_here;
+    }
+
+    fn uses(&self) -> &Uses {
+        &self.uses
     }
 
     fn operation(&self, operation: usize) -> Option<&'static Operation> {
@@ -107,6 +147,7 @@ fn poison<T>(state: &mut State<T>) -> CallError {
 }
 
 /// An object type that this program has.
+#[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) schema: u64,

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use am_rpc::codec::{Decode, Encode, to_vec};
 
+use crate::ask::Sent;
 use crate::call::Call;
 use crate::error::CallError;
 use crate::inbox::Inbox;
 use crate::object::Object;
-use crate::replica::Replica;
+use crate::replica::{Replica, Seen};
 
 /// An object of a space. Clones are the same object; any thread may have one.
 pub struct Shared<T> {
@@ -39,8 +40,12 @@ impl<T: Object> Shared<T> {
         Shared { replica, object, inbox }
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.object
+    }
+
     /// The object's reads. They look at this process's copy, without a message. All processes see the writes in one order, and a
-    /// process sees a write of its own once the write's call is done.
+    /// process sees a write of its own once the write's call is done. Reads of an object that another process keeps ask that process.
     #[inline]
     pub fn read(&self) -> Reads<'_, T> {
         Reads(self)
@@ -61,10 +66,24 @@ impl<T: Object> Shared<T> {
         }
     }
 
-    /// The object's writes. They run at every process, at the same place in the order of all writes.
+    /// The object's writes. They run at every process, at the same place in the order of all writes; or at the one process that keeps the object.
     #[inline]
     pub fn write(&self) -> Writes<'_, T> {
         Writes(self)
+    }
+
+    fn call<R: for<'a> Decode<'a>>(&self, operation: usize, is_read: bool, arguments: &impl Encode) -> Call<R> {
+        let Ok(arguments) = to_vec(arguments) else { return Call::ready(Err(CallError::Malformed)) };
+        let may_wait = !is_read && T::OPERATIONS.get(operation).is_some_and(|operation| operation.has_guard);
+        let sent = Sent { object: self.object, is_read, may_wait, operation: operation as u16, arguments };
+        Call::pending(self.inbox.call(sent), self.inbox.clone(), may_wait)
+    }
+
+    #[inline]
+    fn count(&self, is_due: bool) {
+        if is_due {
+            self.inbox.used(self.object);
+        }
     }
 }
 
@@ -73,10 +92,35 @@ impl<T: Object> Shared<T> {
 pub struct Reads<'a, T: Object>(&'a Shared<T>);
 
 impl<T: Object> Reads<'_, T> {
+    /// The value, if it is at this process.
     #[doc(hidden)]
     #[inline]
-    pub fn run<R>(&self, read: impl FnOnce(&T) -> R) -> Call<R> {
-        Call::ready(self.0.replica.read(read))
+    pub fn here(&self) -> Option<Here<'_, T>> {
+        self.0.count(self.0.replica.uses.read());
+        self.0.replica.seen().map(Here)
+    }
+
+    /// Ask the process that keeps the object.
+    #[doc(hidden)]
+    pub fn ask<R: for<'a> Decode<'a>>(&self, operation: usize, arguments: &impl Encode) -> Call<R> {
+        self.0.call(operation, true, arguments)
+    }
+}
+
+/// An object's value at this process.
+#[doc(hidden)]
+pub struct Here<'a, T>(Seen<'a, T>);
+
+impl<T> Here<'_, T> {
+    #[inline]
+    pub fn run<R>(self, read: impl FnOnce(&T) -> R) -> Call<R> {
+        Call::ready(self.0.value().map(read))
+    }
+}
+
+impl<T> fmt::Debug for Here<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Here").finish_non_exhaustive()
     }
 }
 
@@ -113,13 +157,7 @@ pub struct Writes<'a, T: Object>(&'a Shared<T>);
 impl<T: Object> Writes<'_, T> {
     #[doc(hidden)]
     pub fn run<R: for<'a> Decode<'a>>(&self, operation: usize, arguments: &impl Encode) -> Call<R> {
-        let Shared { object, inbox, .. } = self.0;
-        match to_vec(arguments) {
-            Ok(arguments) => {
-                let may_wait = T::OPERATIONS.get(operation).is_some_and(|operation| operation.has_guard);
-                Call::pending(inbox.write(*object, operation as u16, arguments), inbox.clone(), may_wait)
-            }
-            Err(_) => Call::ready(Err(CallError::Malformed)),
-        }
+        self.0.count(self.0.replica.uses.write());
+        self.0.call(operation, false, arguments)
     }
 }

@@ -13,19 +13,23 @@ use std::time::{Duration, Instant};
 
 use am_api::{EndpointError, Node, NodeWaker};
 use am_ordered::{Ended, Event, Group, Level, MemberId, MessageId, SendError, Settings, View};
+use am_rpc::RpcError;
 use am_rpc::codec::to_vec;
 
+use crate::ask::Ask;
 use crate::call::Call;
 use crate::calls::Calls;
-use crate::command::Command;
-use crate::courier::{Courier, Order};
+use crate::command::{Command, NewObject};
+use crate::courier::{Answers, Courier, Heard, NoAnswer, Order};
 use crate::error::CallError;
+use crate::homes::Homes;
 use crate::inbox::Inbox;
 use crate::object::{Object, schema_of};
+use crate::placement::{Home, Wanted};
 use crate::replica::Type;
 use crate::shared::Shared;
 use crate::slot::Slot;
-use crate::table::Table;
+use crate::table::{Shelf, Table};
 
 /// The longest sleep while a future is waited for: its waker ends it earlier.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -37,10 +41,41 @@ const MOST_EVENTS: usize = 1024;
 /// Everything happens in the calls that [poll](Space::poll), on the thread that calls them. Other threads have [`Shared`] objects, whose reads need
 /// nothing of that thread, and whose writes wake it.
 pub struct Space {
-    group: Group<Table>,
+    net: Net,
+    table: Rc<RefCell<Table>>,
     courier: Courier,
     events: Rc<RefCell<Vec<Event>>>,
     waker: NodeWaker,
+}
+
+/// The order of the space's messages, and the processes that keep objects.
+struct Net {
+    group: Group<Shelf>,
+    homes: Homes,
+}
+
+/// Where an object is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement<'a> {
+    /// A copy at each process: reads cost no message, a write runs at every process.
+    Replicated,
+    /// One copy, at the process on the node of this name: operations of other processes are calls of that process. If it crashes, the object is
+    /// lost ([`CallError::Lost`]).
+    At(&'a str),
+    /// Begin with a copy at each process, and follow the use: to the process that uses the object most, when few others do, or back. All processes come to the same
+    /// verdict at the same message of their order. It is kept at one process at times, and may be lost then.
+    Adaptive,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed<'a> {
+    /// A copy at each process.
+    Replicated,
+    /// One copy, at the process on the node of this name.
+    At(&'a str),
+    /// The process that kept it is gone.
+    Lost,
 }
 
 /// How a space is opened.
@@ -59,6 +94,9 @@ pub enum OpenError {
     /// See the cause.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    /// See the cause.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
     /// The file cannot be read.
     #[error("the saved objects in {path} cannot be read: {why}")]
     NotRead {
@@ -142,7 +180,7 @@ impl Builder<'_> {
             Ok(state) => Ok((path, state)),
             Err(why) => Err(OpenError::NotRead { path, why }),
         });
-        self.open(state.transpose()?, |node, settings, table| Group::found(node, name, settings, table))
+        self.open(name, state.transpose()?, |node, settings, table| Group::found(node, name, settings, table))
     }
 
     /// A process more, by processes that may be in the space.
@@ -150,28 +188,31 @@ impl Builder<'_> {
     /// # Errors
     /// As for [`found`](Builder::found).
     pub fn join(self, name: &str, contacts: &[impl AsRef<str>]) -> Result<Space, OpenError> {
-        self.open(None, |node, settings, table| Group::join(node, name, contacts, settings, table))
+        self.open(name, None, |node, settings, table| Group::join(node, name, contacts, settings, table))
     }
 
     fn open(
         self,
+        name: &str,
         saved: Option<(PathBuf, Vec<u8>)>,
-        group: impl FnOnce(&Node, Settings, Table) -> Result<Group<Table>, EndpointError>,
+        group: impl FnOnce(&Node, Settings, Shelf) -> Result<Group<Shelf>, EndpointError>,
     ) -> Result<Space, OpenError> {
         let waker = self.node.waker()?;
         let inbox = Arc::new(Inbox::new(waker.clone()));
         let mut table = Table::new(self.types, Calls::new(inbox.clone()));
         if let Some((path, state)) = saved {
-            table.begin_with(&state).map_err(|why| match why {
+            table.objects.begin_with(&state).map_err(|why| match why {
                 CallError::TypeUnknown => OpenError::TypeUnknown { path },
                 _ => OpenError::NotSaved { path },
             })?;
         }
-        let (calls, events, me) = (table.calls.clone(), table.events.clone(), table.me.clone());
-        let group = group(self.node, self.settings, table)?;
+        let (events, me, table) = (table.events.clone(), table.objects.me.clone(), Rc::new(RefCell::new(table)));
+        let group = group(self.node, self.settings, Shelf(table.clone()))?;
         me.set(group.me().0);
-        let courier = Courier::new(calls, inbox, self.level, self.patience);
-        Ok(Space { group, courier, events, waker })
+        let homes = Homes::open(self.node, name, table.clone())?;
+        let courier = Courier::new(table.clone(), inbox, self.level, self.patience);
+        let net = Net { group, homes };
+        Ok(Space { net, table, courier, events, waker })
     }
 }
 
@@ -191,23 +232,73 @@ impl Space {
         Builder { node, types, settings, level, patience: Duration::from_secs(10), saved: None }
     }
 
-    /// The object of this name, which is created if there is none, with this value.
+    /// The object of this name, which is created if there is none, with this value: a copy at each process.
     ///
     /// # Errors
     /// See [`CallError`]: it is [`CallError::Unknown`] after the space's patience.
     pub fn create<T: Object>(&mut self, name: &str, value: &T) -> Result<Shared<T>, CallError> {
-        let state = to_vec(value).map_err(|_| CallError::Malformed)?;
-        let slot = Arc::new(Slot::default());
-        let (of, schema) = (T::NAME, schema_of::<T>());
-        self.courier.send(&mut self.group, Some(slot.clone()), |call| Command::Create {
-            call,
-            name,
-            of,
-            schema,
-            state: &state,
-        });
-        self.block_on(Call::<u64>::pending(slot, self.courier.inbox.clone(), false))?;
+        self.create_at(name, value, Placement::Replicated)
+    }
+
+    /// The same, in this place. One that is there already stays where it is.
+    ///
+    /// # Errors
+    /// The same, or [`CallError::NoSuchProcess`].
+    pub fn create_at<T: Object>(
+        &mut self,
+        name: &str,
+        value: &T,
+        placement: Placement<'_>,
+    ) -> Result<Shared<T>, CallError> {
+        let (to, state) = (self.wanted(placement)?, to_vec(value).map_err(|_| CallError::Malformed)?);
+        let new = NewObject { name, of: T::NAME, schema: schema_of::<T>(), state: &state, to };
+        let created = self.command::<u64>(|call| Command::Create { call, new });
+        self.block_on(created)?;
         self.open(name).unwrap_or(Err(CallError::Unknown))
+    }
+
+    /// Have an object elsewhere. The call is done once it is there. Operations that are under way run once, before that or after it; writes that wait for their
+    /// guards wait there.
+    pub fn place<T: Object>(&mut self, object: &Shared<T>, placement: Placement<'_>) -> Call<()> {
+        match self.wanted(placement) {
+            Ok(to) => self.place_number(object.number(), to),
+            Err(why) => Call::ready(Err(why)),
+        }
+    }
+
+    /// Where an object is, as far as this process knows.
+    pub fn placed<T: Object>(&self, object: &Shared<T>) -> Placed<'_> {
+        let home = self.table.borrow().objects.home(object.number());
+        match home {
+            Home::Everywhere => Placed::Replicated,
+            Home::At { process, .. } => {
+                let home = self.view().members.iter().find(|member| member.id.0 == process);
+                home.map_or(Placed::Lost, |member| Placed::At(&member.name))
+            }
+            Home::Lost => Placed::Lost,
+        }
+    }
+
+    fn wanted(&self, placement: Placement<'_>) -> Result<Wanted, CallError> {
+        Ok(match placement {
+            Placement::Replicated => Wanted::Everywhere,
+            Placement::Adaptive => Wanted::AsUsed,
+            Placement::At(node) => {
+                let home = self.view().members.iter().find(|member| member.name == node);
+                Wanted::At(home.ok_or(CallError::NoSuchProcess)?.id.0)
+            }
+        })
+    }
+
+    fn place_number(&mut self, object: u64, to: Wanted) -> Call<()> {
+        self.command(|call| Command::Place { call, object, to })
+    }
+
+    fn command<'c, R>(&mut self, command: impl FnOnce(u64) -> Command<'c>) -> Call<R> {
+        let slot = Arc::new(Slot::default());
+        let call = self.courier.begin(slot.clone());
+        self.courier.send(&mut self.net, Some(call), &command(call));
+        Call::pending(slot, self.courier.inbox.clone(), false)
     }
 
     /// The object of this name. `None` if there is none here yet.
@@ -215,7 +306,7 @@ impl Space {
     /// # Errors
     /// [`CallError::TypeDiffers`].
     pub fn open<T: Object>(&self, name: &str) -> Option<Result<Shared<T>, CallError>> {
-        let found = self.group.replica().find(name)?;
+        let found = self.table.borrow().objects.find(name)?;
         Some(found.map(|(object, replica)| Shared::new(replica, object, self.courier.inbox.clone())))
     }
 
@@ -238,9 +329,13 @@ impl Space {
 
     /// Poll. If there was nothing to do, sleep once, for this time at most.
     fn turn(&mut self, longest: Duration) -> usize {
-        let sent = self.courier.send_wishes(&mut self.group);
+        let sent = self.courier.send_wishes(&mut self.net);
         let longest = if sent > 0 { Duration::ZERO } else { longest };
-        sent + self.group.turn(longest) + self.go_on()
+        let done = sent + self.net.group.turn(longest);
+        let Homes { rpc, .. } = &mut self.net.homes;
+        // The group's turn has received for both.
+        let called = if rpc.has_work() { rpc.poll() } else { 0 };
+        done + called + self.go_on()
     }
 
     /// Poll until this future is ready: a [`Call`](crate::Call), or a block that awaits several. A call ends by itself; what waits for a guard ends once
@@ -288,24 +383,25 @@ impl Space {
 
     /// The processes of the space.
     pub fn view(&self) -> &View {
-        self.group.view()
+        self.net.group.view()
     }
 
     /// Whether this process is with a majority of the others. Without it no write runs, and reads may be old.
     pub fn is_primary(&self) -> bool {
-        self.group.is_primary()
+        self.net.group.is_primary()
     }
 
     /// Why this process is not in the space any more.
     pub fn ended(&self) -> Option<Ended> {
-        self.group.ended()
+        self.net.group.ended()
     }
 
     /// What is wrong, and what to do.
     pub fn health(&self) -> Option<String> {
-        let failed = self.group.replica().failed.map(|why| why.to_string());
-        let difference = self.group.replica().difference.as_ref().map(ToString::to_string);
-        failed.or(difference).or_else(|| self.group.health())
+        let table = self.table.borrow();
+        let failed = table.objects.failed.map(|why| why.to_string());
+        let difference = table.difference.as_ref().map(ToString::to_string);
+        failed.or(difference).or_else(|| self.net.group.health())
     }
 
     /// Calls of this process that have no result yet.
@@ -316,24 +412,41 @@ impl Space {
     /// Write all objects to a file, as they are here now, for [`Builder::saved`]. The file is there whole, or as it was.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; or another process keeps an object.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let elsewhere = self.table.borrow().objects.kept_elsewhere().map(str::to_owned);
+        if let Some(name) = elsewhere {
+            return Err(io::Error::other(format!(
+                "another process keeps the object `{name}`: have a copy here first, by `Space::place`"
+            )));
+        }
         let path = path.as_ref();
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
         let mut file = File::create(&new)?;
-        file.write_all(&self.group.replica().state())?;
+        file.write_all(&self.table.borrow().objects.state())?;
         file.sync_all()?;
         fs::rename(new, path)
     }
 
-    /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`].
+    /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`]. What this process keeps goes to another one.
     ///
     /// # Errors
     /// The others have not let this process go in time.
     pub fn leave(mut self, timeout: Duration) -> Result<(), NotLeft> {
-        self.courier.send_wishes(&mut self.group);
-        let left = self.group.leave(timeout).map(drop).map_err(|_| NotLeft);
+        let end = Instant::now() + timeout;
+        let me = self.net.group.me();
+        let kept = self.table.borrow().objects.kept();
+        for object in kept.into_iter().filter(|_| self.is_primary()).collect::<Vec<_>>() {
+            let next = self.view().ids().find(|id| *id != me);
+            if let Some(next) = next {
+                let placed = self.place_number(object, Wanted::At(next.0));
+                // One whose value is too long for a message is lost.
+                self.block_on_for(placed, end.saturating_duration_since(Instant::now()));
+            }
+        }
+        self.courier.send_wishes(&mut self.net);
+        let left = self.net.group.leave(end.saturating_duration_since(Instant::now())).map(drop).map_err(|_| NotLeft);
         self.courier.calls.borrow_mut().end_all(CallError::Ended);
         self.courier.inbox.close(&Err(CallError::Ended));
         left
@@ -345,32 +458,45 @@ impl Space {
         let excess = events.len().saturating_sub(MOST_EVENTS);
         events.drain(..excess);
         drop(events);
-        self.courier.go_on(&mut self.group)
+        self.courier.go_on(&mut self.net)
     }
 }
 
-impl Order for Group<Table> {
+impl Order for Net {
     fn send(&mut self, level: Level, bytes: &[u8]) -> Result<u64, SendError> {
-        Group::send(self, level, bytes).map(MessageId::number)
+        self.group.send(level, bytes).map(MessageId::number)
     }
 
     fn catch_up(&mut self, level: Level) -> u64 {
-        Group::catch_up(self, level)
+        self.group.catch_up(level)
     }
 
     fn me(&self) -> MemberId {
-        Group::me(self)
+        self.group.me()
     }
 
     fn view(&self) -> &View {
-        Group::view(self)
+        self.group.view()
     }
 
     fn has_ended(&self) -> bool {
-        self.ended().is_some()
+        self.group.ended().is_some()
     }
 
-    fn table(&self) -> &Table {
-        self.replica()
+    fn is_primary(&self) -> bool {
+        self.group.is_primary()
+    }
+
+    fn max_command(&self) -> usize {
+        self.group.max_payload()
+    }
+
+    fn ask(&mut self, to: MemberId, ask: &Ask<'_>, answers: &Answers) {
+        let home = self.group.view().members.iter().find(|member| member.id == to);
+        match home {
+            Some(member) => self.homes.ask(&member.name, ask, answers),
+            // The view is newer than the order's last message here. The message that says what is lost comes.
+            None => answers.borrow_mut().push_back(Heard::of(ask, Err(NoAnswer { may_have_run: false }))),
+        }
     }
 }

@@ -20,7 +20,7 @@ impl Waiting {
     }
 
     /// Those that a test keeps are left.
-    pub(crate) fn retain(&mut self, is_kept: impl Fn(&SavedCall) -> bool) {
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&SavedCall) -> bool) {
         self.operations.values_mut().for_each(|calls| calls.retain(|_, call| is_kept(call)));
         self.operations.retain(|_, calls| !calls.is_empty());
     }

@@ -34,7 +34,7 @@ pub(crate) fn implement(mut input: ItemImpl) -> Result<TokenStream> {
             "an object that nothing changes is a constant: mark an operation with `#[write]`",
         ));
     }
-    let object = object(&name, &writes);
+    let object = object(&name, &reads, &writes);
     let (reads, writes) = (read_trait(&name, &reads), write_trait(&name, &writes));
     Ok(quote!(#input #object #reads #writes))
 }
@@ -49,16 +49,27 @@ fn type_name(ty: &Type) -> Result<Ident> {
     }
 }
 
-fn object(name: &Ident, writes: &[Operation]) -> TokenStream {
+/// What is known of an operation.
+fn info(operation: &Operation) -> TokenStream {
+    let (name, types, value) = (operation.name.to_string(), operation.types(), &operation.value);
+    let (has_guard, has_arguments) = (operation.guard.is_some(), operation.guard_has_arguments());
+    quote!(::am_objects::Operation {
+        name: #name,
+        has_guard: #has_guard,
+        guard_has_arguments: #has_arguments,
+        schema: <((#(#types,)*), #value) as ::am_objects::codec::Schema>::SCHEMA,
+    })
+}
+
+fn object(name: &Ident, reads: &[Operation], writes: &[Operation]) -> TokenStream {
     let text = name.to_string();
-    let infos = writes.iter().map(|operation| {
-        let (name, types, value) = (operation.name.to_string(), operation.types(), &operation.value);
-        let (has_guard, has_arguments) = (operation.guard.is_some(), operation.guard_has_arguments());
-        quote!(::am_objects::Operation {
-            name: #name,
-            has_guard: #has_guard,
-            guard_has_arguments: #has_arguments,
-            schema: <((#(#types,)*), #value) as ::am_objects::codec::Schema>::SCHEMA,
+    let (read_infos, infos) = (reads.iter().map(info), writes.iter().map(info));
+    let looks = reads.iter().enumerate().map(|(at, operation)| {
+        let (function, names, pattern) = (&operation.name, operation.names(), pattern(operation));
+        quote!(#at => {
+            #pattern
+            let its_result = self.#function(#(#names),*);
+            ::am_objects::codec::to_vec(&its_result).map_err(::core::convert::Into::into)
         })
     });
     let guards = writes.iter().enumerate().filter_map(|(at, operation)| {
@@ -81,7 +92,20 @@ fn object(name: &Ident, writes: &[Operation]) -> TokenStream {
     quote! {
         impl ::am_objects::Object for #name {
             const NAME: &'static str = #text;
+            const READS: &'static [::am_objects::Operation] = &[#(#read_infos),*];
             const OPERATIONS: &'static [::am_objects::Operation] = &[#(#infos),*];
+
+            #[allow(clippy::let_unit_value, clippy::unit_arg, unused_variables)]
+            fn read(
+                &self,
+                operation: usize,
+                arguments: &[u8],
+            ) -> ::core::result::Result<::std::vec::Vec<u8>, ::am_objects::Malformed> {
+                match operation {
+                    #(#looks)*
+                    _ => ::core::result::Result::Err(::am_objects::Malformed),
+                }
+            }
 
             fn may_run(&self, operation: usize, arguments: &[u8]) -> ::core::result::Result<bool, ::am_objects::Malformed> {
                 match operation {
@@ -131,9 +155,14 @@ fn read_trait(name: &Ident, reads: &[Operation]) -> TokenStream {
     let about = format!("The reads of a shared [`{name}`].");
     let signatures: Vec<TokenStream> = reads.iter().map(signature).collect();
     let docs = reads.iter().map(|operation| &operation.docs);
-    let bodies = reads.iter().map(|operation| {
-        let (function, names) = (&operation.name, operation.names());
-        quote!({ ::am_objects::Reads::run(self, |the_object| the_object.#function(#(#names),*)) })
+    let bodies = reads.iter().enumerate().map(|(at, operation)| {
+        let (function, names, given) = (&operation.name, operation.names(), operation.names());
+        quote!({
+            match ::am_objects::Reads::here(self) {
+                ::core::option::Option::Some(here) => here.run(|the_object| the_object.#function(#(#names),*)),
+                ::core::option::Option::None => ::am_objects::Reads::ask(self, #at, &(#(#given,)*)),
+            }
+        })
     });
     quote! {
         #[doc = #about]

@@ -19,25 +19,27 @@ pub(super) enum Called {
 pub(super) struct Event {
     pub(super) thread: usize,
     pub(super) called: Called,
+    pub(super) object: u64,
     /// Places in the history. `None`: it has not ended.
     pub(super) begins: usize,
     pub(super) ends: Option<usize>,
     pub(super) outcome: Option<Result<u64, CallError>>,
 }
 
-/// Whether one copy could have been seen so: by all writes and latest reads in real time (linearizable), and by each thread in its own order (sequentially
-/// consistent).
+/// Whether one copy could have been seen so: by all writes and latest reads of an object in real time (linearizable), and by each thread in its own order
+/// (sequentially consistent).
 pub(super) fn check(events: &[Event], copy: &OneCopy) -> Result<(), String> {
     let mut ends: BTreeMap<usize, usize> = BTreeMap::new();
     let begins: BTreeMap<usize, usize> = events.iter().enumerate().map(|(at, event)| (event.begins, at)).collect();
     ends.extend(events.iter().enumerate().filter_map(|(at, event)| Some((event.ends?, at))));
-    // Behind these places the next calls are: for all, and for each thread.
-    let (mut floor, mut threads) = (0, BTreeMap::<usize, u64>::new());
+    // Behind these places the next calls are: of each object, and of each thread.
+    let (mut floors, mut threads) = (BTreeMap::<u64, u64>::new(), BTreeMap::<usize, u64>::new());
     let mut after: Vec<u64> = vec![0; events.len()];
     let last = ends.keys().chain(begins.keys()).max().copied().unwrap_or(0);
     for time in 0..=last {
         if let Some(at) = begins.get(&time) {
             let of_thread = threads.get(&events[*at].thread).copied().unwrap_or(0);
+            let floor = floors.get(&events[*at].object).copied().unwrap_or(0);
             after[*at] = if events[*at].called == Called::Read { of_thread } else { of_thread.max(floor) };
         }
         if let Some(at) = ends.get(&time) {
@@ -45,7 +47,8 @@ pub(super) fn check(events: &[Event], copy: &OneCopy) -> Result<(), String> {
             let place = place(event, after[*at], copy).map_err(|why| format!("{event:?}: {why}"))?;
             let Some(place) = place else { continue };
             if event.called != Called::Read {
-                floor = floor.max(place);
+                let floor = floors.entry(event.object).or_default();
+                *floor = place.max(*floor);
             }
             let of_thread = threads.entry(event.thread).or_default();
             *of_thread = place.max(*of_thread);

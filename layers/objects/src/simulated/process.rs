@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use am_api::NodeWaker;
 use am_ordered::{Level, MemberId, SendError, Settings, View};
 use am_ordered_core::{Core, Member, Message, NotSent, Output, Time};
 
+use crate::ask::{Answer, Ask, Caller, Sent, What};
 use crate::calls::Calls;
-use crate::courier::{Courier, Order};
+use crate::courier::{Answers, Courier, Heard, NoAnswer, Order};
 use crate::inbox::Inbox;
 use crate::mutants::{self, Mutant};
 use crate::replica::Type;
@@ -22,13 +24,31 @@ use crate::table::{Placed, Table};
 /// What is in the order at a place: the sender, and the command.
 pub(super) type Log = BTreeMap<u64, (u64, Vec<u8>)>;
 
+/// What a process asks of another one.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// No other question has it. The simulation gives it.
+    pub(super) number: u64,
+    pub(super) caller: Caller,
+    pub(super) after: u64,
+    pub(super) object: u64,
+    /// `None`: the call is taken back.
+    pub(super) sent: Option<Sent>,
+}
+
 /// The order of messages, as a process has it.
 pub(super) struct Simulated {
     pub(super) core: Core,
-    pub(super) table: Table,
+    pub(super) table: Rc<RefCell<Table>>,
     pub(super) now: Time,
     /// Messages that leave; to any other process where none is named.
     pub(super) leaving: Vec<(Option<MemberId>, Message)>,
+    /// What other processes are asked.
+    pub(super) asks: Vec<(MemberId, Asked)>,
+    /// Where their answers are put. Known once there is one.
+    pub(super) answers: Option<Answers>,
+    /// What others that have asked are answered.
+    pub(super) replies: Rc<RefCell<Vec<(Asked, Answer)>>>,
     pub(super) log: Log,
     has_ended: bool,
     /// Own commands, for a mutant.
@@ -51,26 +71,27 @@ impl Simulated {
                 Output::Contact(message) => self.leaving.push((None, message)),
                 Output::Deliver(delivery) => {
                     if mutants::is_active(Mutant::StateMissesAWrite) {
-                        self.before = self.table.state();
+                        self.before = self.table.borrow().objects.state();
                     }
                     self.log.insert(delivery.number, (delivery.sender.0, delivery.payload.to_vec()));
-                    let (sender, is_own) = (delivery.sender.0, delivery.own.is_some());
-                    self.table.carry_out(&Placed { sender, from: "", is_own, payload: &delivery.payload });
+                    let (number, sender, is_own) = (delivery.number, delivery.sender.0, delivery.own.is_some());
+                    let placed = Placed { number, sender, from: "", is_own, payload: &delivery.payload };
+                    self.table.borrow_mut().carry_out(&placed);
                 }
-                Output::View(_) => self.table.has_changed.set(true),
+                Output::View(view) => self.table.borrow_mut().on_view(&view),
                 Output::TakeState { joiner } => {
                     let misses = mutants::is_active(Mutant::StateMissesAWrite) && !self.before.is_empty();
-                    let state = if misses { self.before.clone() } else { self.table.state() };
+                    let state = if misses { self.before.clone() } else { self.table.borrow().objects.state() };
                     self.core.state_taken(joiner, state.into());
                 }
-                Output::RestoreState { state, .. } => self.table.take_over(&state),
+                Output::RestoreState { state, .. } => self.table.borrow_mut().objects.take_over(&state),
                 Output::Returned { id, may_be_delivered } => {
                     if mutants::is_active(Mutant::RunTwice) && may_be_delivered {
                         self.again.extend(self.sent.remove(&id));
                     }
-                    self.table.calls.borrow_mut().returned(id, may_be_delivered);
+                    self.table.borrow_mut().returned(id, may_be_delivered);
                 }
-                Output::CaughtUp(question) => self.table.calls.borrow_mut().caught_up(question),
+                Output::CaughtUp(question) => self.table.borrow().objects.calls.borrow_mut().caught_up(question),
                 Output::Ended(_) => self.has_ended = true,
                 Output::Diverged(_) | Output::Primary(_) => (),
             }
@@ -109,8 +130,42 @@ impl Order for Simulated {
         self.has_ended
     }
 
-    fn table(&self) -> &Table {
-        &self.table
+    fn is_primary(&self) -> bool {
+        self.core.is_primary()
+    }
+
+    fn max_command(&self) -> usize {
+        usize::MAX
+    }
+
+    fn ask(&mut self, to: MemberId, ask: &Ask<'_>, answers: &Answers) {
+        let Ask { caller, object, after, what } = *ask;
+        let sent = |is_read, operation, arguments: &[u8]| {
+            Some(Sent { object, is_read, may_wait: false, operation, arguments: arguments.into() })
+        };
+        let sent = match what {
+            What::Read { operation, arguments } => sent(true, operation, arguments),
+            What::Write { operation, arguments } => sent(false, operation, arguments),
+            What::Cancel => None,
+        };
+        self.answers = Some(answers.clone());
+        self.asks.push((to, Asked { number: 0, caller, after, object, sent }));
+    }
+}
+
+impl Simulated {
+    /// Another process asks this one.
+    pub(super) fn on_ask(&self, asked: &Asked) {
+        let Asked { caller, after, object, sent, .. } = asked;
+        let (caller, replies, of) = (*caller, self.replies.clone(), asked.clone());
+        let what = sent.as_ref().map_or(What::Cancel, Sent::what);
+        let reply = move |answer| replies.borrow_mut().push((of, answer));
+        self.table.borrow_mut().ask(&Ask { caller, object: *object, after: *after, what }, Box::new(reply));
+    }
+
+    pub(super) fn on_answer(&self, call: u64, is_cancel: bool, answer: Result<Answer, NoAnswer>) {
+        let answers = self.answers.as_ref().expect("it has asked");
+        answers.borrow_mut().push_back(Heard { call, is_cancel, answer });
     }
 }
 
@@ -120,6 +175,8 @@ pub(super) struct Waits {
     pub(super) slot: Arc<Slot>,
     pub(super) since: Time,
     pub(super) is_cancelled: bool,
+    /// A latest read that another process is asked for.
+    pub(super) is_asked: bool,
 }
 
 pub(super) struct Process {
@@ -138,15 +195,26 @@ impl Process {
     pub(super) fn new(id: u64, now: Time, waker: NodeWaker) -> Process {
         let inbox = Arc::new(Inbox::new(waker));
         let table = Table::new(vec![Type::of::<Desk>()], Calls::new(inbox.clone()));
-        table.me.set(id);
-        let calls: Rc<RefCell<Calls>> = table.calls.clone();
+        table.objects.me.set(id);
+        let table = Rc::new(RefCell::new(table));
         let settings = Settings { patience: Duration::from_millis(800), capacity: 64, ..Settings::default() };
         let me = Member { id: MemberId(id), name: format!("m{id}"), link: 0 };
         let core = if id == 0 { Core::found(me, settings, now) } else { Core::join(me, settings, now) };
-        let (leaving, log, sent, again) = Default::default();
-        let order = Simulated { core, table, now, leaving, log, has_ended: false, sent, again, before: vec![] };
-        // By the machine's clock, which is not the simulation's.
-        let courier = Courier::new(calls, inbox.clone(), Level::Safe, Duration::from_secs(3600));
+        let order = Simulated {
+            core,
+            table: table.clone(),
+            now,
+            leaving: vec![],
+            asks: vec![],
+            answers: None,
+            replies: Rc::default(),
+            log: Log::new(),
+            has_ended: false,
+            sent: BTreeMap::new(),
+            again: vec![],
+            before: vec![],
+        };
+        let courier = Courier::new(table, inbox.clone(), Level::Safe, Duration::from_secs(3600));
         let threads = (0..2).map(|_| None).collect();
         let (stopped_until, cut_until) = (Time::ZERO, Time::ZERO);
         Process { order, courier, inbox, threads, is_alive: true, stopped_until, cut_until }
@@ -155,6 +223,7 @@ impl Process {
     /// Do what is due.
     pub(super) fn work(&mut self, now: Time) {
         self.order.now = now;
+        self.inbox.simulated.store(now.as_nanos() as u64, Relaxed);
         self.courier.send_wishes(&mut self.order);
         if self.order.core.next_time() <= now {
             self.order.core.on_time(now);

@@ -3,5 +3,6 @@
 mod common;
 mod guards;
 mod members;
+mod placement;
 mod programs;
 mod space;

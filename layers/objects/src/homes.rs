@@ -1,0 +1,89 @@
+//! Calls to the processes that keep objects, and of those whose objects this process keeps.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use am_api::Node;
+use am_rpc::{Rpc, RpcError, service};
+
+use crate::ask::{Answer, Ask};
+use crate::courier::{Answers, Heard, NoAnswer};
+use crate::table::Table;
+
+/// A guard is waited for as long as it takes. Whether the process that is asked is there shows by itself.
+const NO_LIMIT: Duration = Duration::MAX;
+
+/// A process that keeps objects.
+#[service]
+trait Home {
+    async fn ask(&self, ask: Ask<'_>) -> Answer;
+}
+
+/// Answers for the objects of this process.
+struct Here(Rc<RefCell<Table>>);
+
+/// Where an answer is put.
+#[derive(Default)]
+struct Place {
+    answer: Cell<Option<Answer>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Home for Here {
+    async fn ask(&self, ask: Ask<'_>) -> Answer {
+        let place = Rc::<Place>::default();
+        let reply = place.clone();
+        self.0.borrow_mut().ask(
+            &ask,
+            Box::new(move |answer| {
+                reply.answer.set(Some(answer));
+                reply.waker.take().into_iter().for_each(Waker::wake);
+            }),
+        );
+        poll_fn(|context| match place.answer.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => {
+                place.waker.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// The way to the processes of a space that keep objects.
+pub(crate) struct Homes {
+    pub(crate) rpc: Rpc,
+    endpoint: String,
+    /// By the names of their nodes.
+    clients: BTreeMap<String, HomeClient>,
+}
+
+impl Homes {
+    /// Serve the objects that this process keeps, for the space of this name.
+    pub(crate) fn open(node: &Node, space: &str, table: Rc<RefCell<Table>>) -> Result<Homes, RpcError> {
+        // A name has 31 bytes at most.
+        let most = (0..=30).rev().find(|most| space.is_char_boundary(*most)).unwrap_or_default();
+        let endpoint = format!("{}+", &space[..most.min(space.len())]);
+        let rpc = Rpc::open_as(node, &endpoint, 0)?;
+        rpc.serve(HomeServer::new(Here(table))).expect("it is the first service");
+        Ok(Homes { rpc, endpoint, clients: BTreeMap::new() })
+    }
+
+    /// Ask the process at this node.
+    pub(crate) fn ask(&mut self, node: &str, ask: &Ask<'_>, answers: &Answers) {
+        if !self.clients.contains_key(node) {
+            let peer = self.rpc.local().peer_at(node, &self.endpoint, 0).expect("a node's name");
+            self.clients.insert(node.into(), HomeClient::new(&peer.within(NO_LIMIT)));
+        }
+        let (heard, answers) = (Heard::of(ask, Err(NoAnswer { may_have_run: false })), answers.clone());
+        self.clients[node].ask(*ask).on_outcome(move |outcome| {
+            let answer = outcome.map_err(|error| NoAnswer { may_have_run: error.may_have_run() });
+            answers.borrow_mut().push_back(Heard { answer, ..heard });
+        });
+    }
+}
