@@ -17,6 +17,9 @@ use crate::table::Table;
 /// A guard is waited for as long as it takes. Whether the process that is asked is there shows by itself.
 const NO_LIMIT: Duration = Duration::MAX;
 
+/// The most nodes that are remembered.
+const MOST_CLIENTS: usize = 1024;
+
 /// A process that keeps objects.
 #[service]
 trait Home {
@@ -76,11 +79,17 @@ impl Homes {
 
     /// Ask the process at this node.
     pub(crate) fn ask(&mut self, node: &str, ask: &Ask<'_>, answers: &Answers) {
+        let (heard, answers) = (Heard::of(ask, Err(NoAnswer { may_have_run: false })), answers.clone());
         if !self.clients.contains_key(node) {
-            let peer = self.rpc.local().peer_at(node, &self.endpoint, 0).expect("a node's name");
+            // Other processes have said what their nodes' names are.
+            let Ok(peer) = self.rpc.local().peer_at(node, &self.endpoint, 0) else {
+                return answers.borrow_mut().push_back(heard);
+            };
+            if self.clients.len() >= MOST_CLIENTS {
+                self.clients.clear();
+            }
             self.clients.insert(node.into(), HomeClient::new(&peer.within(NO_LIMIT)));
         }
-        let (heard, answers) = (Heard::of(ask, Err(NoAnswer { may_have_run: false })), answers.clone());
         self.clients[node].ask(*ask).on_outcome(move |outcome| {
             let answer = outcome.map_err(|error| NoAnswer { may_have_run: error.may_have_run() });
             answers.borrow_mut().push_back(Heard { answer, ..heard });

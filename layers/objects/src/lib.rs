@@ -102,6 +102,17 @@
 //! }
 //! ```
 //!
+//! # Where an object is
+//!
+//! | [`Placement`] | a read | a write | a crash |
+//! | --- | --- | --- | --- |
+//! | `Replicated`, the default | here | a message of the group, at every process | of a minority takes nothing |
+//! | `At("alpha")` | a call of that process; there, at once | a call of that process | of that process takes the object |
+//! | `Adaptive` | as the object is placed now, by the reads and writes of all | the same | the same |
+//!
+//! An object that many read and few write is replicated; one that is mostly written by one process, or by many in turn and read little, is kept. [`Space::create_at`] says it at the
+//! beginning, [`Space::place`] moves an object while it is used. Whatever the placement, threads see one history.
+//!
 //! # What a program can rely on
 //!
 //! - All processes see the writes of a space in one order. A process that has the result of its write reads what that write has done. (Sequential consistency,
@@ -121,7 +132,7 @@
 //! After each 1,024 writes of an object the processes compare a digest of its value, and [`Space::health`] names one that differs. In a test, [`Twice`] runs operations on two
 //! copies.
 //!
-//! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does.
+//! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does, and `objects.rs`, which does it; `courier.rs` is the way of a call.
 #![forbid(unsafe_code)]
 
 // The macro names the crate; so do its own tests.

@@ -344,7 +344,10 @@ impl Objects {
             self.has_lost = true;
             self.has_arrived(object, &Err(CallError::Lost));
         }
-        self.replies.retain(|caller, _| !members.contains(&caller.process));
+        let is_gone = |caller: &&Caller| members.contains(&caller.process);
+        for caller in self.replies.keys().filter(is_gone).copied().collect::<Vec<_>>() {
+            self.end(caller, Err(CallError::NotRun));
+        }
     }
 
     /// Give an object away that is kept here and is wanted elsewhere. From now on nothing is done with it here, until all have heard of it.
@@ -397,6 +400,11 @@ impl Objects {
             entry.waiting.all().into_iter().for_each(|call| self.send_back(id, call));
         }
         Ok(())
+    }
+
+    /// An object that is lost.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.all.values().find(|entry| entry.home == Home::Lost).map(|entry| &*entry.name)
     }
 
     /// An object whose value another process has.

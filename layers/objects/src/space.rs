@@ -401,7 +401,11 @@ impl Space {
         let table = self.table.borrow();
         let failed = table.objects.failed.map(|why| why.to_string());
         let difference = table.difference.as_ref().map(ToString::to_string);
-        failed.or(difference).or_else(|| self.net.group.health())
+        let lost = || {
+            let name = table.objects.lost()?;
+            Some(format!("the object `{name}` is lost with the process that kept it: create it again"))
+        };
+        failed.or(difference).or_else(lost).or_else(|| self.net.group.health())
     }
 
     /// Calls of this process that have no result yet.

@@ -17,6 +17,9 @@ use crate::objects::Objects;
 use crate::placement::Home;
 use crate::replica::Type;
 
+/// The most operations that wait until this process can run them. Others are asked again by their callers.
+const MOST_LATER: usize = 1 << 16;
+
 /// The objects here, and what happens to them.
 pub(crate) struct Table {
     pub(crate) objects: Objects,
@@ -77,8 +80,11 @@ impl Table {
             What::Read { operation, arguments } => (true, operation, arguments),
             What::Write { operation, arguments } => (false, operation, arguments),
         };
-        if self.is_closed {
+        if self.is_closed || self.later.len() >= MOST_LATER {
             return reply(Answer { at: self.objects.position, fate: Fate::Moved });
+        }
+        if self.objects.replies.contains_key(&caller) {
+            return reply(Answer { at: self.objects.position, fate: Fate::Malformed });
         }
         let is_leaving = self.objects.all.get(&object).is_some_and(|entry| entry.is_leaving);
         let knows_caller = self.members.contains(&caller.process);
