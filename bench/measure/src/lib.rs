@@ -23,6 +23,7 @@ mod error;
 pub mod hosts;
 mod loops;
 mod loss;
+pub mod members;
 pub mod options;
 pub mod out;
 mod plan;

@@ -24,7 +24,8 @@ mod work;
 
 use clap::Args;
 
-use am_bench_ordered::{MOST_PROCESSES, Missing, Place, Setup, usable_cores};
+use am_bench_ordered::Setup;
+use am_measure::members::{Conditions, MOST_PROCESSES, Missing, Place};
 use am_measure::options::{Origin, only, usage};
 use am_measure::{Common, Error, Here, HostsArg, Progress, Topology, Watch};
 use measured::{Figures, Measured};
@@ -86,10 +87,7 @@ impl ObjectsArgs {
             all: vec![],
             missing: vec![],
             members,
-            rounds: amount.rounds,
-            transport: topology.transport().to_owned(),
-            cores: place.cores,
-            usable: usable_cores(),
+            conditions: Conditions::of(&topology, &place, amount.rounds),
         };
         for round in 0..amount.rounds {
             figures.round(round, &setup)?;

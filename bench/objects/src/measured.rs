@@ -1,7 +1,7 @@
 //! What was measured, and the figures and ratios of rows.
 
-use am_bench_ordered::Missing;
-use am_measure::{Cores, RoundTrips, Spread, together};
+use am_measure::members::{Conditions, Missing};
+use am_measure::{RoundTrips, Spread, together};
 
 use crate::protocol::READS;
 use crate::turn::Sample;
@@ -21,12 +21,7 @@ pub(crate) struct Figures {
     pub(crate) all: Vec<Measured>,
     pub(crate) missing: Vec<Missing>,
     pub(crate) members: usize,
-    pub(crate) rounds: usize,
-    /// Of our messages.
-    pub(crate) transport: String,
-    pub(crate) cores: Cores,
-    /// The cores that all members share.
-    pub(crate) usable: usize,
+    pub(crate) conditions: Conditions,
 }
 
 /// A time of a row.

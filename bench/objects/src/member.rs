@@ -1,12 +1,11 @@
 //! The process of a member, which does what it is ordered.
 
 use std::hint::black_box;
-use std::io::stdout;
 use std::time::{Duration, Instant};
 
-use am_bench_ordered::{LIMIT, LOOK, clock, name};
-use am_measure::deploy::{Lines, write_line};
+use am_measure::deploy::Lines;
 use am_measure::drivers::facility;
+use am_measure::members::{LIMIT, LOOK, Led, answer, clock, name, serve};
 use am_measure::{Check, Error, Watch, changed, pin};
 use am_objects::{CallError, Shared, Space};
 
@@ -23,15 +22,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// # Errors
 /// An order cannot be read, or an answer cannot be written.
 pub fn be(watch: &Watch) -> Result<(), Error> {
-    let orders: Lines<Order> = Lines::from_parent(watch);
-    let served = match orders.next(Duration::MAX, watch)? {
-        Some(Order::Open(opening)) => Member::open(&opening, orders, watch).and_then(Member::run),
-        _ => return Err(Error::Refused("a member is not opened".to_owned())),
-    };
-    match served {
-        Ok(()) | Err(Error::PeerGone(_)) => Ok(()),
-        Err(why) => write_line(&mut stdout(), &Answer::Failed(why.to_string())),
-    }
+    serve(watch, |first, orders| match first {
+        Order::Open(opening) => Member::open(&opening, orders, watch).and_then(Member::run),
+        _ => Err(Error::Refused("a member is not opened".to_owned())),
+    })
 }
 
 struct Member<'a> {
@@ -50,8 +44,19 @@ fn lost(why: CallError) -> Error {
     Error::Lost(why.to_string())
 }
 
-fn say(answer: &Answer) -> Result<(), Error> {
-    write_line(&mut stdout(), answer)
+impl Led<Order> for Member<'_> {
+    fn orders(&self) -> &Lines<Order> {
+        &self.orders
+    }
+
+    fn turn(&mut self) -> Result<(), Error> {
+        self.watch.check()?;
+        self.space.wait(LOOK);
+        if let Some(why) = self.space.ended() {
+            return Err(Error::Lost(format!("the space has put this member out: {why:?}")));
+        }
+        if self.job == Job::Push && self.asked()? > self.pushed.len() as u64 { self.push() } else { Ok(()) }
+    }
 }
 
 impl<'a> Member<'a> {
@@ -76,7 +81,7 @@ impl<'a> Member<'a> {
     }
 
     fn run(mut self) -> Result<(), Error> {
-        say(&Answer::Ready)?;
+        answer(&Answer::Ready)?;
         while let Some(order) = self.next()? {
             match order {
                 Order::Begin(job) => self.measure(job)?,
@@ -84,25 +89,6 @@ impl<'a> Member<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The next order, while the member goes on. `None`: there are no more.
-    fn next(&mut self) -> Result<Option<Order>, Error> {
-        loop {
-            match self.orders.try_next()? {
-                Some(order) => return Ok(order),
-                None => self.turn()?,
-            }
-        }
-    }
-
-    fn turn(&mut self) -> Result<(), Error> {
-        self.watch.check()?;
-        self.space.wait(LOOK);
-        if let Some(why) = self.space.ended() {
-            return Err(Error::Lost(format!("the space has put this member out: {why:?}")));
-        }
-        if self.job == Job::Push && self.asked()? > self.pushed.len() as u64 { self.push() } else { Ok(()) }
     }
 
     /// The items that were asked for in this measurement.
@@ -137,12 +123,12 @@ impl<'a> Member<'a> {
     fn measure(&mut self, job: Job) -> Result<(), Error> {
         self.asked_before = self.read(|object| object.read().asked())?;
         self.pushed.clear();
-        say(&Answer::Begun)?;
+        answer(&Answer::Begun)?;
         let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
         self.job = job;
         if let Job::Call { call, warm_up, time } = job {
             let done = self.call(call, warm_up, time)?;
-            say(&Answer::Done(done))?;
+            answer(&Answer::Done(done))?;
         }
         let Some(Order::Finish { writes, put }) = self.next()? else { return Err(Error::GivenUp) };
         self.job = Job::Serve;
@@ -158,7 +144,7 @@ impl<'a> Member<'a> {
         if found > writes || put.is_some_and(|size| bytes != Check::new(size).bytes) {
             return Err(changed());
         }
-        say(&Answer::Finished { pushed: std::mem::take(&mut self.pushed) })
+        answer(&Answer::Finished { pushed: std::mem::take(&mut self.pushed) })
     }
 
     /// Call until the time is over, once at least.

@@ -12,7 +12,7 @@
 //!     │◀─────────────────── finished│
 //! ```
 
-use am_bench_ordered::{Reply, Seat};
+use am_measure::members::Seat;
 use am_objects::Level;
 use serde::{Deserialize, Serialize};
 
@@ -75,16 +75,6 @@ pub(crate) enum Answer {
     Finished {
         pushed: Vec<u64>,
     },
-    Failed(String),
-}
-
-impl Reply for Answer {
-    fn check(self) -> Result<Answer, String> {
-        match self {
-            Answer::Failed(why) => Err(why),
-            answer => Ok(answer),
-        }
-    }
 }
 
 /// What the caller has done.

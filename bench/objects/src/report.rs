@@ -1,6 +1,6 @@
 //! The table, the lines of JSON and the summary.
 
-use am_bench_ordered::Missing;
+use am_measure::members::Missing;
 use am_measure::report::{Cell, Column, Report, range, rounds, short, tenths};
 use am_objects::Level;
 use serde_json::{Map, Value, json};
@@ -18,19 +18,23 @@ const RATIOS: [(&str, Row); 3] = [
 impl Figures {
     pub(crate) fn report(&self) -> Report {
         let mut report = Report::new("objects", "objects: calls of a shared object, one at a time");
-        let waits = if self.members <= self.usable {
+        let waits = if self.members <= self.conditions.usable {
             "Each spins while it waits."
         } else {
             "They sleep while nothing arrives,\nand the figures have the scheduler's time in them."
         };
-        let (members, usable) = (self.members, self.usable);
+        let (members, usable) = (self.members, self.conditions.usable);
         report.say(format_args!("{members} members, each a process; all share {usable} cores. {waits}\n"));
         let rows: Vec<Line<'_>> =
             Row::ALL.iter().map(|row| Line(self, *row)).filter(|line| self.count(line.1) > 0).collect();
         report.rows(&columns(), &rows);
         report.text += LEGEND;
         self.missing.iter().for_each(|of| report.say(of.sentence()));
-        report.footer(format_args!("{}, turns taken in turn", rounds(self.rounds)), self.cores, None);
+        report.footer(
+            format_args!("{}, turns taken in turn", rounds(self.conditions.rounds)),
+            self.conditions.cores,
+            None,
+        );
         report.summary(self.summary());
         report
     }
@@ -47,8 +51,8 @@ impl Figures {
         }
         all.insert("range".to_owned(), ranges.into());
         all.insert("members".to_owned(), json!(self.members));
-        all.insert("usable_cores".to_owned(), json!(self.usable));
-        all.insert("rounds".to_owned(), json!(self.rounds));
+        all.insert("usable_cores".to_owned(), json!(self.conditions.usable));
+        all.insert("rounds".to_owned(), json!(self.conditions.rounds));
         all.insert("missing".to_owned(), self.missing.iter().map(Missing::json).collect());
         Value::Object(all)
     }
@@ -76,7 +80,7 @@ fn columns<'a>() -> [Column<Line<'a>>; 14] {
         ("level", "level", |line| Cell::of(line.1.level(), |level| Cell::text(level_name(level)))),
         (">size", "size", |line| Cell::Size(line.1.size())),
         ("", "members", |line| Cell::Count(line.0.members as u64)),
-        ("", "transport", |line| Cell::text(&line.0.transport)),
+        ("", "transport", |line| Cell::text(&line.0.conditions.transport)),
         (">p50", "ns.p50", |line| line.time(0.5)),
         (">p99", "ns.p99", |line| line.time(0.99)),
         (">to bare", "over_bare", |line| Cell::of(line.0.ratio(line.1), |ratio| Cell::Times(ratio.median))),
@@ -108,6 +112,7 @@ impl Line<'_> {
 
 #[cfg(test)]
 mod tests {
+    use am_measure::members::Conditions;
     use am_measure::{Cores, round_trips};
 
     use super::*;
@@ -136,10 +141,10 @@ mod tests {
             Measured { round: round as usize, row, sample: Sample { own: of(micros * factor), last } }
         };
         let all = (0..2).flat_map(|round| Row::ALL.into_iter().map(move |row| one(row, round))).collect();
-        let missing =
-            vec![Missing { round: 1, what: "the rest of objects, safe".into(), why: "it was put out".into() }];
+        let missing = vec![Missing::part(1, "the rest of objects, safe".into(), "it was put out".into())];
         let cores = Cores { near: None, far: None };
-        Figures { all, missing, members: 3, rounds: 2, transport: "udp".into(), cores, usable: 2 }
+        let conditions = Conditions { rounds: 2, transport: "udp".into(), cores, usable: 2 };
+        Figures { all, missing, members: 3, conditions }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use am_bench_ordered::{Process, Setup, end, member};
+use am_bench_ordered::Setup;
+use am_measure::members::{Process, end, member};
 use am_measure::{Error, RoundTrips, round_trips};
 use am_objects::Level;
 

@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::place::Place;
+use am_measure::members::Place;
 
 const SCRIPT: &str = include_str!("../../peers/corosync.sh");
 const PROGRAM: &str = include_str!("../../peers/corosync.c");

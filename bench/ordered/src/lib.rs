@@ -2,8 +2,8 @@
 //! made of, and beside Corosync, in one run, with the rows of the Orca paper (Bal et al., 1997, section 5.1).
 //!
 //! ```text
-//!   rounds ─▶ turn.rs: a group is opened, measured, ended        each member: a process on a host of its own (place.rs)
-//!               │ orders, answers: protocol.rs, process.rs        member/ ─┬─ am.rs    a request and its reply
+//!   rounds ─▶ turn.rs: a group is opened, measured, ended        each member: a process on a host of its own (am_measure::members)
+//!               │ orders, answers: protocol.rs                    member/ ─┬─ am.rs    a request and its reply
 //!               └────────────────────────────────────────────────▶         ├─ ours.rs  our group, Agreed or Safe
 //!                                                                          └─ corosync.rs, bench/peers/corosync.c
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
@@ -18,12 +18,9 @@ mod corosync;
 mod measured;
 mod member;
 mod orca;
-mod place;
 mod plot;
-mod process;
 mod protocol;
 mod report;
-mod seat;
 mod simulated;
 mod turn;
 mod wanted;
@@ -31,6 +28,7 @@ mod work;
 
 use clap::Args;
 
+use am_measure::members::{Conditions, MOST_PROCESSES, Missing, Place, usable_cores};
 use am_measure::options::{self, DEFAULT_MTU, Origin, PlotOption, check_once, only, usage};
 use am_measure::{Common, Error, FramingArg, Here, HostsArg, Progress, Topology, Watch, out};
 use measured::{FailOver, Figures, Measured};
@@ -38,12 +36,7 @@ use simulated::Groups;
 use work::LONG;
 
 // What am-bench-objects measures with.
-pub use measured::Missing;
-pub use member::{LOOK, be as be_member};
-pub use place::{Place, usable_cores};
-pub use process::{LIMIT, Process, Reply, end, member};
-pub use protocol::clock;
-pub use seat::{Seat, name};
+pub use member::be as be_member;
 pub use turn::{Given, Sample, Setup};
 pub use work::{Load, Senders, Stack, Work};
 
@@ -79,8 +72,6 @@ pub struct OrderedArgs {
 
 /// Where more than two members can meet.
 const HOSTS: &[HostsArg] = &[HostsArg::Veth, HostsArg::Udp, HostsArg::Tcp, HostsArg::Shm, HostsArg::Sim];
-/// The most members that are processes of this machine.
-pub const MOST_PROCESSES: usize = 16;
 
 fn members(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (2..=64).contains(count)).ok_or_else(|| "from 2 to 64".to_owned())
@@ -128,7 +119,8 @@ impl OrderedArgs {
         let most = members.last().copied().unwrap_or(2);
         let place = Place::new(&topology, most, self.here.cores.both()?)?;
         let amount = self.common.amount.amount();
-        let stacks = stacks(&place);
+        let mut missing = vec![];
+        let stacks = stacks(&place, &mut missing);
         let of_all = members.iter().flat_map(|members| stacks.iter().map(|stack| (*stack, *members)));
         // Members without a core each sleep in all rows.
         let differs = |(stack, members): &(Stack, usize)| *stack != Stack::Asleep || *members <= usable_cores();
@@ -144,12 +136,9 @@ impl OrderedArgs {
             rows,
             all: vec![],
             fail_overs: vec![],
-            missing: vec![],
+            missing,
             members,
-            rounds: amount.rounds,
-            transport: topology.transport().to_owned(),
-            cores: place.cores,
-            usable: usable_cores(),
+            conditions: Conditions::of(&topology, &place, amount.rounds),
         };
         for round in 0..amount.rounds {
             figures.round(round, &setup, &groups, &fail_overs)?;
@@ -169,9 +158,12 @@ impl OrderedArgs {
     }
 }
 
-/// Those that can run there. What cannot is said.
-fn stacks(place: &Place) -> Vec<Stack> {
-    let found = corosync::find(place).inspect_err(|why| out::status(&format!("no Corosync: {why}")));
+/// Those that can run there. One that cannot is reported.
+fn stacks(place: &Place, missing: &mut Vec<Missing>) -> Vec<Stack> {
+    let found = corosync::find(place).inspect_err(|why| {
+        out::status(&format!("no Corosync: {why}"));
+        missing.push(Missing::peer(Stack::Corosync.name(), why));
+    });
     let is_there = |stack: &Stack| match stack {
         Stack::Corosync => found.is_ok(),
         stack => place.has_hosts() || !stack.is_variant(),

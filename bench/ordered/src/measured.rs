@@ -1,7 +1,7 @@
 //! What was measured, and the figures and ratios of rows.
 
-use am_measure::{Cores, Error, RoundTrips, Spread, median, together};
-use serde_json::{Value, json};
+use am_measure::members::{Conditions, Missing};
+use am_measure::{RoundTrips, Spread, median, together};
 
 use crate::turn::Sample;
 use crate::work::{Stack, Work};
@@ -21,43 +21,6 @@ pub(crate) struct FailOver {
     pub(crate) ms: f64,
 }
 
-/// A turn, or a part of it, that failed.
-#[derive(Debug)]
-pub struct Missing {
-    /// The first one is 0.
-    pub round: usize,
-    /// What was not measured.
-    pub what: String,
-    /// The error.
-    pub why: String,
-}
-
-impl Missing {
-    /// A turn has ended like this. One that fails is noted, because it must not stop the others.
-    ///
-    /// # Errors
-    /// No turn can be measured.
-    pub fn note(all: &mut Vec<Missing>, round: usize, what: String, end: Result<(), Error>) -> Result<(), Error> {
-        match end {
-            Err(why @ (Error::Lost(_) | Error::Refused(_) | Error::PeerGone(_))) => {
-                all.push(Missing { round, what, why: why.to_string() });
-                Ok(())
-            }
-            end => end,
-        }
-    }
-
-    /// For the table.
-    pub fn sentence(&self) -> String {
-        format!("  not measured in round {}: {}: {}", self.round + 1, self.what, self.why)
-    }
-
-    /// For the summary.
-    pub fn json(&self) -> Value {
-        json!({ "what": self.what, "round": self.round + 1, "why": self.why })
-    }
-}
-
 /// Everything that was measured.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -67,12 +30,7 @@ pub(crate) struct Figures {
     pub(crate) missing: Vec<Missing>,
     /// The sizes of groups, ascending.
     pub(crate) members: Vec<usize>,
-    pub(crate) rounds: usize,
-    /// Of our messages.
-    pub(crate) transport: String,
-    pub(crate) cores: Cores,
-    /// The cores that all members share.
-    pub(crate) usable: usize,
+    pub(crate) conditions: Conditions,
 }
 
 /// A figure of a row that is compared.
@@ -134,7 +92,7 @@ impl Figures {
     /// The group whose ratios stand first: the largest whose members have a core each, or else the smallest. In a larger one the
     /// scheduler is measured, too.
     pub(crate) fn first(&self) -> usize {
-        let has_cores = self.members.iter().rev().find(|members| **members <= self.usable);
+        let has_cores = self.members.iter().rev().find(|members| **members <= self.conditions.usable);
         *has_cores.or(self.members.first()).unwrap_or(&2)
     }
 

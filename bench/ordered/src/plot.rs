@@ -10,7 +10,7 @@ use crate::work::Work;
 impl Figures {
     /// Both panels, as SVG.
     pub(crate) fn svg(&self) -> Result<String, Error> {
-        let title = format!("ordered multicast over {}; {} cores", self.transport, self.usable);
+        let title = format!("ordered multicast over {}; {} cores", self.conditions.transport, self.conditions.usable);
         let time = Vertical::Decades(&|ns| nanoseconds(ns as u64));
         let rate = Vertical::Decades(&|rate| metric(rate) + "/s");
         let panels = vec![

@@ -12,11 +12,9 @@
 //!     │◀─────────────────── finished│
 //! ```
 
-use nix::time::{ClockId, clock_gettime};
+use am_measure::members::Seat;
 use serde::{Deserialize, Serialize};
 
-use crate::process::Reply;
-use crate::seat::Seat;
 use crate::work::Stack;
 
 /// How a member opens its node.
@@ -82,16 +80,6 @@ pub(crate) enum Answer {
     Resumed {
         gap: u64,
     },
-    Failed(String),
-}
-
-impl Reply for Answer {
-    fn check(self) -> Result<Answer, String> {
-        match self {
-            Answer::Failed(why) => Err(why),
-            answer => Ok(answer),
-        }
-    }
 }
 
 /// What a sender has sent.
@@ -114,12 +102,6 @@ pub(crate) struct Received {
 
 /// The most messages of a measurement whose times are kept.
 pub(crate) const KEPT: usize = 1 << 13;
-
-/// Nanoseconds of the clock that all processes of the machine share.
-pub fn clock() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
-    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
-}
 
 #[cfg(test)]
 mod tests {

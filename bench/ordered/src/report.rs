@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use am_measure::RoundTrips;
+use am_measure::members::Missing;
 use am_measure::report::{Cell, Column, Report, metric, rounds, short};
 
-use crate::measured::{Figure, Figures, Missing};
+use crate::measured::{Figure, Figures};
 use crate::orca;
 use crate::wanted::GATES;
 use crate::work::{Load, Stack, Work};
@@ -27,16 +28,20 @@ impl Figures {
         GATES.iter().for_each(|gate| report.say(format_args!("  {:<26}{}", gate.name, gate.what)));
         report.say("");
         self.missing.iter().for_each(|of| report.say(of.sentence()));
-        report.footer(format_args!("{}, stacks taken in turn", rounds(self.rounds)), self.cores, None);
+        report.footer(
+            format_args!("{}, stacks taken in turn", rounds(self.conditions.rounds)),
+            self.conditions.cores,
+            None,
+        );
         report.summary(self.summary());
         report
     }
 
     /// How many members share the cores.
     fn places(&self) -> String {
-        let own = |members: &usize| if *members <= self.usable { "spin" } else { "sleep" };
+        let own = |members: &usize| if *members <= self.conditions.usable { "spin" } else { "sleep" };
         let groups: Vec<String> = self.members.iter().map(|members| format!("{members} ({})", own(members))).collect();
-        let cores = self.usable;
+        let cores = self.conditions.usable;
         format!(
             "groups of {} members, each a process; all share {cores} cores. Where there are more members than cores, they sleep\n\
              while nothing arrives, and their figures have the scheduler's time in them.",
@@ -85,8 +90,8 @@ impl Figures {
             all.insert(name.to_owned(), ratio.map_or(Value::Null, |ratio| short(ratio.median)));
         }
         all.insert("members".to_owned(), json!(first));
-        all.insert("usable_cores".to_owned(), json!(self.usable));
-        all.insert("rounds".to_owned(), json!(self.rounds));
+        all.insert("usable_cores".to_owned(), json!(self.conditions.usable));
+        all.insert("rounds".to_owned(), json!(self.conditions.rounds));
         all.insert("gates".to_owned(), self.gates(|gate, members| gate.json(self, members)).into());
         all.insert("paper".to_owned(), orca::summary(self));
         all.insert("missing".to_owned(), self.missing.iter().map(Missing::json).collect());
@@ -127,7 +132,7 @@ fn columns<'a>() -> [Column<Row<'a>>; 17] {
         ("", "transport", |row| match row.work.stack {
             Stack::Corosync => Cell::text("udp"),
             Stack::Openraft => Cell::text("tcp"),
-            _ => Cell::text(&row.of.transport),
+            _ => Cell::text(&row.of.conditions.transport),
         }),
         (">own p50", "own_ns.p50", |row| quantile(&row.own, 0.5)),
         (">p99", "own_ns.p99", |row| quantile(&row.own, 0.99)),
@@ -180,6 +185,7 @@ fn fail_over_columns<'a>() -> [Column<(&'a Figures, usize)>; 4] {
 
 #[cfg(test)]
 mod tests {
+    use am_measure::members::Conditions;
     use am_measure::{Cores, round_trips};
 
     use super::*;
@@ -205,17 +211,19 @@ mod tests {
             Measured { round, work: *work, sample: Sample { own, last, rate: 1e9 / ns as f64 } }
         };
         let all = (0..2).flat_map(|round| rows.iter().map(move |work| one(work, round))).collect();
-        let missing = vec![Missing { round: 1, what: "the rest of safe".into(), why: "it was put out".into() }];
+        let missing = vec![Missing::part(1, "the rest of safe".into(), "it was put out".into())];
         Figures {
             rows,
             all,
             fail_overs: vec![FailOver { members: 4, ms }],
             missing,
             members,
-            rounds: 2,
-            transport: "xdp".to_owned(),
-            cores: Cores { near: Some(0), far: Some(1) },
-            usable: 2,
+            conditions: Conditions {
+                rounds: 2,
+                transport: "xdp".to_owned(),
+                cores: Cores { near: Some(0), far: Some(1) },
+                usable: 2,
+            },
         }
     }
 

@@ -3,13 +3,11 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use am_measure::members::{Place, Process, Seat, end, member};
 use am_measure::{Amount, DriverOptions, Error, Progress, RoundTrips, Watch, XdpArg, round_trips};
 
 use crate::corosync;
-use crate::place::Place;
-use crate::process::{Process, end, member};
 use crate::protocol::{Answer, Job, Opening, Order, Received, Sent};
-use crate::seat::Seat;
 use crate::work::{Load, Stack, Work};
 
 /// What is measured, and where.

@@ -122,7 +122,7 @@ pub struct Work {
 }
 
 /// The paper's message of the throughput.
-pub(crate) const LONG: usize = 1 << 20;
+pub(crate) use am_measure::members::LONG;
 /// The most own bytes on their way from a sender, if that is more than one message.
 const MOST_BYTES: usize = 2 << 20;
 /// The most own messages on their way from a sender.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request};
 use am_measure::Error;
 use am_measure::drivers::facility;
+use am_measure::members::name;
 
 use super::{Member, Shared};
 use crate::protocol::Opening;
-use crate::seat::name;
 
 const ENDPOINT: &str = "am-bench";
 const DATA: HandlerId = HandlerId(0);

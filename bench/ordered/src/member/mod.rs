@@ -5,20 +5,16 @@ mod ours;
 mod raft;
 mod seen;
 
-use std::io::stdout;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use am_measure::deploy::{Lines, write_line};
+use am_measure::deploy::Lines;
+use am_measure::members::{LIMIT, LOOK, Led, answer, clock, serve};
 use am_measure::{Check, Error, Watch, pin};
 
-use crate::process::LIMIT;
-use crate::protocol::{Answer, Job, KEPT, Opening, Order, Sent, clock};
+use crate::protocol::{Answer, Job, KEPT, Opening, Order, Sent};
 use crate::work::Stack;
 use seen::Seen;
-
-/// The longest wait without a look at orders.
-pub const LOOK: Duration = Duration::from_millis(1);
 
 /// A member of a group of any kind.
 trait Member {
@@ -48,19 +44,17 @@ impl Shared {
 }
 
 /// Be a member until there are no more orders.
+///
+/// # Errors
+/// An order cannot be read, or an answer cannot be written.
 pub fn be(watch: &Watch) -> Result<(), Error> {
-    let orders: Lines<Order> = Lines::from_parent(watch);
-    let served = match orders.next(Duration::MAX, watch)? {
-        Some(Order::Open(opening)) => open(&opening, &orders, watch),
-        _ => return Err(Error::Refused("a member is not opened".to_owned())),
-    };
-    match served {
-        Ok(()) | Err(Error::PeerGone(_)) => Ok(()),
-        Err(why) => write_line(&mut stdout(), &Answer::Failed(why.to_string())),
-    }
+    serve(watch, |first, orders| match first {
+        Order::Open(opening) => open(&opening, orders, watch),
+        _ => Err(Error::Refused("a member is not opened".to_owned())),
+    })
 }
 
-fn open(opening: &Opening, orders: &Lines<Order>, watch: &Watch) -> Result<(), Error> {
+fn open(opening: &Opening, orders: Lines<Order>, watch: &Watch) -> Result<(), Error> {
     pin(opening.seat.core)?;
     let seen = Shared::default();
     let member: Box<dyn Member> = match opening.stack {
@@ -74,38 +68,34 @@ fn open(opening: &Opening, orders: &Lines<Order>, watch: &Watch) -> Result<(), E
 struct Loop<'a> {
     member: Box<dyn Member>,
     seen: Shared,
-    orders: &'a Lines<Order>,
+    orders: Lines<Order>,
     watch: &'a Watch,
 }
 
-impl Loop<'_> {
-    fn run(mut self) -> Result<(), Error> {
-        self.until("the other members", |this| this.member.is_whole())?;
-        say(&Answer::Ready)?;
-        while let Some(order) = self.next()? {
-            match order {
-                Order::Begin(job) => self.measure(job)?,
-                Order::Lead => say(&Answer::Leads(self.member.leads()))?,
-                Order::Survive { sends } => return self.survive(sends),
-                other => return Err(Error::Refused(format!("{other:?} out of turn"))),
-            }
-        }
-        Ok(())
-    }
-
-    /// The next order, while the member goes on. `None`: there are no more.
-    fn next(&mut self) -> Result<Option<Order>, Error> {
-        loop {
-            match self.orders.try_next()? {
-                Some(order) => return Ok(order),
-                None => self.turn()?,
-            }
-        }
+impl Led<Order> for Loop<'_> {
+    fn orders(&self) -> &Lines<Order> {
+        &self.orders
     }
 
     fn turn(&mut self) -> Result<(), Error> {
         self.watch.check()?;
         self.member.turn(LOOK)
+    }
+}
+
+impl Loop<'_> {
+    fn run(mut self) -> Result<(), Error> {
+        self.until("the other members", |this| this.member.is_whole())?;
+        answer(&Answer::Ready)?;
+        while let Some(order) = self.next()? {
+            match order {
+                Order::Begin(job) => self.measure(job)?,
+                Order::Lead => answer(&Answer::Leads(self.member.leads()))?,
+                Order::Survive { sends } => return self.survive(sends),
+                other => return Err(Error::Refused(format!("{other:?} out of turn"))),
+            }
+        }
+        Ok(())
     }
 
     /// Go on until it is so.
@@ -126,19 +116,19 @@ impl Loop<'_> {
         // Long contents take a while to make, so before the start.
         let bytes = Check::new(job.size).bytes;
         *self.seen.lock() = Seen::of(job.size);
-        say(&Answer::Begun)?;
+        answer(&Answer::Begun)?;
         let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
         let begin = clock() + job.warm_up;
         self.seen.lock().starts(begin - job.warm_up, begin);
         if job.sends() {
             let sent = self.send(job, &bytes, begin)?;
             self.until("own messages", |this| this.seen.lock().own >= sent.sent)?;
-            say(&Answer::Done(sent))?;
+            answer(&Answer::Done(sent))?;
         }
         let Some(Order::Finish { total }) = self.next()? else { return Err(Error::GivenUp) };
         self.until("all messages", |this| this.seen.lock().count >= total)?;
         let received = self.seen.lock().received()?;
-        say(&Answer::Finished(received))
+        answer(&Answer::Finished(received))
     }
 
     /// Send until the time is over. It counts from `begin` on.
@@ -175,7 +165,7 @@ impl Loop<'_> {
     /// Go on through the end of another member.
     fn survive(&mut self, sends: bool) -> Result<(), Error> {
         *self.seen.lock() = Seen::of(0);
-        say(&Answer::Begun)?;
+        answer(&Answer::Begun)?;
         let (mut sent, mut resumes_at) = (0, None);
         loop {
             match self.orders.try_next()? {
@@ -186,7 +176,7 @@ impl Loop<'_> {
             let (count, own) = self.seen.lock().counts();
             if resumes_at.take_if(|at| count >= *at).is_some() {
                 let gap = self.seen.lock().gap;
-                say(&Answer::Resumed { gap })?;
+                answer(&Answer::Resumed { gap })?;
             }
             if sends && own == sent && self.member.send(&[])? {
                 sent += 1;
@@ -194,8 +184,4 @@ impl Loop<'_> {
             self.turn()?;
         }
     }
-}
-
-fn say(answer: &Answer) -> Result<(), Error> {
-    write_line(&mut stdout(), answer)
 }

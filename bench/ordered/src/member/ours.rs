@@ -5,11 +5,11 @@ use std::time::Duration;
 use am_api::Node;
 use am_measure::Error;
 use am_measure::drivers::facility;
+use am_measure::members::name;
 use am_ordered::{Delivered, Dissemination, Event, Group, Level, Replica, SendError, Settings};
 
 use super::{Member, Shared};
 use crate::protocol::Opening;
-use crate::seat::name;
 use crate::work::Stack;
 
 const GROUP: &str = "am-bench";

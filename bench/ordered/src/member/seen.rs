@@ -1,8 +1,9 @@
 //! What was delivered to a member.
 
+use am_measure::members::clock;
 use am_measure::{Check, Error, changed};
 
-use crate::protocol::{KEPT, Received, clock};
+use crate::protocol::{KEPT, Received};
 
 /// The deliveries of one measurement.
 #[derive(Debug)]

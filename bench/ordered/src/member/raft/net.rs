@@ -2,6 +2,7 @@
 
 use std::io;
 
+use am_measure::members::LOOK;
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{
@@ -17,7 +18,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, timeout};
 
 use super::{Cluster, Written};
-use crate::member::LOOK;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Call {

@@ -3,35 +3,25 @@
 use std::env::current_exe;
 use std::fmt::Debug;
 use std::process::{ChildStdin, Command, Stdio};
-use std::time::Duration;
 
-use am_measure::deploy::{Group, Lines, write_line};
-use am_measure::{Error, Watch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longer than anything here takes when nothing is wrong.
-pub const LIMIT: Duration = Duration::from_secs(20);
-
-/// What a member's process answers.
-pub trait Reply: DeserializeOwned + Debug + Send + 'static {
-    /// The answer, or why the member has failed.
-    ///
-    /// # Errors
-    /// The member has failed.
-    fn check(self) -> Result<Self, String>;
-}
+use super::{LIMIT, Said};
+use crate::deploy::{Group, Lines, write_line};
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// A member's process. It ends when this is dropped.
 pub struct Process<A> {
     // In this order: it ends when its input does.
     orders: ChildStdin,
-    answers: Lines<A>,
+    answers: Lines<Said<A>>,
     group: Group,
     index: usize,
 }
 
-impl<A: Reply> Process<A> {
+impl<A: DeserializeOwned + Debug + Send + 'static> Process<A> {
     /// Start one on the host of the calling thread.
     ///
     /// # Errors
@@ -57,7 +47,10 @@ impl<A: Reply> Process<A> {
         let answer = self.answers.next(LIMIT + LIMIT / 2, watch)?;
         let answer =
             answer.ok_or_else(|| Error::PeerGone(format!("member m{}, which says its reason itself", self.index)))?;
-        answer.check().map_err(|why| Error::Lost(format!("member m{}: {why}", self.index)))
+        match answer {
+            Said::Answer(answer) => Ok(answer),
+            Said::Failed(why) => Err(Error::Lost(format!("member m{}: {why}", self.index))),
+        }
     }
 
     /// Its next answer, which has to be such a one.
@@ -71,7 +64,10 @@ impl<A: Reply> Process<A> {
     }
 
     /// Kill it, as by `kill -9`, and wait until it has ended: before that its XDP program still gives numbers.
-    pub(crate) fn kill(&mut self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn kill(&mut self) -> Result<(), Error> {
         let child = &mut self.group.0;
         child.kill().and_then(|()| child.wait()).map(drop).map_err(Error::system("killing a member"))
     }

@@ -1,12 +1,17 @@
 //! A member's place in its group, and the node that it opens there.
 
 use am_api::{Builder, Idle, Node};
-use am_measure::deploy;
-use am_measure::drivers::facility;
-use am_measure::{DriverOptions, Error, Watch};
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::work::LONG;
+use crate::deploy;
+use crate::drivers::facility;
+use crate::error::Error;
+use crate::plan::DriverOptions;
+use crate::watch::Watch;
+
+/// The longest message.
+pub const LONG: usize = 1 << 20;
 
 /// Where a member runs, and how it waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,4 +46,10 @@ impl Seat {
 /// The name of a member's node.
 pub fn name(index: usize) -> String {
     format!("m{index}")
+}
+
+/// Nanoseconds of the clock that all processes of the machine share.
+pub fn clock() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }

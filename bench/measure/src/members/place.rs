@@ -3,12 +3,17 @@
 use std::process::id;
 use std::thread::available_parallelism;
 
-use am_measure::deploy::{INTERFACE, LocalTransport, check_mtu};
-use am_measure::options::usage;
-use am_measure::{Cores, Driver, DriverOptions, Error, Topology, rights};
 use am_netns::{Bridge, BridgeOptions, Host};
 
-use crate::seat::Seat;
+use super::Seat;
+use crate::cores::Cores;
+use crate::deploy::{INTERFACE, LocalTransport, check_mtu};
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::options::usage;
+use crate::plan::DriverOptions;
+use crate::rights;
+use crate::topology::Topology;
 
 /// The port of each process's socket.
 const PORT: u16 = 0x88b7;
@@ -20,7 +25,7 @@ pub struct Place {
     /// The transport of each member.
     transports: Vec<String>,
     /// The IP address of each member's host.
-    pub(crate) addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// What a frame carries, if a link limits it.
     pub mtu: Option<u32>,
     /// The cores of two members.
@@ -72,7 +77,7 @@ impl Place {
     }
 
     /// Whether each member has a network of its own.
-    pub(crate) fn has_hosts(&self) -> bool {
+    pub fn has_hosts(&self) -> bool {
         !self.hosts.is_empty()
     }
 
@@ -105,7 +110,7 @@ impl Place {
     }
 
     /// The core of a member: two of them have their own.
-    pub(crate) fn core(&self, index: usize, members: usize) -> Option<usize> {
+    fn core(&self, index: usize, members: usize) -> Option<usize> {
         if members > 2 {
             return None;
         }
