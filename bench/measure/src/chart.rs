@@ -209,6 +209,40 @@ pub fn bars(title: &str, groups: &[Group]) -> Result<String, Error> {
     svg("", &[vec![panel]], width, HEIGHT)
 }
 
+/// A row of a plot: a dot, and a bar from there. Its name stands below it, and may have several lines.
+pub struct Bar {
+    /// Rows of one series have one colour.
+    pub series: &'static str,
+    /// Of the row.
+    pub name: String,
+    /// The dot.
+    pub from: f64,
+    /// The end of the bar.
+    pub to: f64,
+}
+
+/// The plot of rows side by side, over whole decades.
+pub fn ranges(title: &str, rows: &[Bar], label: Label<'_>) -> Result<String, Error> {
+    let mut series: Vec<&'static str> = rows.iter().map(|row| row.series).collect();
+    series.dedup();
+    let curves = series.into_iter().zip(COLOURS).map(|(name, colour)| {
+        let its = (0..).zip(rows).filter(|(_, row)| row.series == name);
+        let its: Vec<(f64, &Bar)> = its.map(|(nth, row)| (f64::from(nth) + 0.5, row)).collect();
+        let bars = its.iter().map(|(at, row)| (*at, row.from, row.to)).collect();
+        let dots = its.iter().map(|(at, row)| (*at, row.from)).collect();
+        Curve { bars, dots, ..Curve::line(name, colour, []) }
+    });
+    let ends = || rows.iter().flat_map(|row| [row.from, row.to]);
+    let (least, most) = ends().reduce(f64::min).zip(ends().reduce(f64::max)).unwrap_or((1.0, 2.0));
+    let across = Axis { name: "", is_log: false, range: (0.0, rows.len().max(1) as f64), ticks: vec![], label };
+    let axes = [across, Vertical::Decades(label).axis(least, most)];
+    let (names, groups) =
+        (Names::Box(SeriesLabelPosition::UpperLeft), rows.iter().map(|row| row.name.clone()).collect());
+    let width = MIN_WIDTH.max(GROUP_WIDTH * rows.len() as u32);
+    let panel = Panel { title: title.to_owned(), axes, curves: curves.collect(), names, steps: vec![], groups };
+    svg("", &[vec![panel]], width, HEIGHT)
+}
+
 /// The boxes of the parts of this name in the nth group.
 fn boxes(nth: f64, bars: &[Vec<(&'static str, f64)>], name: &str) -> Vec<[(f64, f64); 2]> {
     // A fifth of the width stays free on both sides.
@@ -248,7 +282,7 @@ impl<'a> Panel<'a> {
             .margin(15)
             .margin_right(if matches!(self.names, Names::AtEnds) { 210 } else { 30 })
             .set_label_area_size(LabelAreaPosition::Left, 75)
-            .set_label_area_size(LabelAreaPosition::Bottom, 45)
+            .set_label_area_size(LabelAreaPosition::Bottom, self.space_below())
             .build_cartesian_2d(x.clone(), y.clone())?;
         let (of_x, of_y) = (|at: &f64| (x.label)(*at), |at: &f64| (y.label)(*at));
         let mut mesh = chart.configure_mesh();
@@ -258,7 +292,7 @@ impl<'a> Panel<'a> {
         self.mark_steps(area, &mut chart)?;
         let style = FONT.into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
         for (nth, name) in self.groups.iter().enumerate() {
-            let (x, y) = chart.backend_coord(&(nth as f64 + 0.5, 0.0));
+            let (x, y) = chart.backend_coord(&(nth as f64 + 0.5, y.range.0));
             let (left, above) = area.get_base_pixel();
             for (line, height) in name.lines().zip((y - above + 8..).step_by(LINE_HEIGHT)) {
                 area.draw(&Text::new(line, (x - left, height), style.clone()))?;
@@ -292,6 +326,12 @@ impl<'a> Panel<'a> {
         }
         let (_, heights) = chart.plotting_area().get_pixel_range();
         name_ends(area, ends, (heights.start, heights.end))
+    }
+
+    /// For labels, or for the lines of names.
+    fn space_below(&self) -> u32 {
+        let lines = self.groups.iter().map(|name| name.lines().count()).max().unwrap_or(0);
+        45.max((LINE_HEIGHT * lines + 10) as u32)
     }
 
     fn mark_steps(&self, area: &Area<'_>, chart: &mut Chart<'_, '_, '_>) -> Drawn {
@@ -364,5 +404,20 @@ mod tests {
         let svg = bars("title", &[("am".to_owned(), all)]).unwrap();
         // The background, three parts, and three in the legend.
         assert!(svg.matches("<rect").count() >= 7 && svg.contains("\nam\n"), "{svg}");
+    }
+
+    #[test]
+    fn a_row_has_a_dot_a_bar_and_its_name() {
+        let row = |series, name: &str, from, to| Bar { series, name: name.to_owned(), from, to };
+        let rows = [
+            row("group", "message\nsafe", 10.0, 20.0),
+            row("objects", "read", 0.1, 0.2),
+            row("objects", "write", 9.0, 9.5),
+        ];
+        let svg = ranges("title", &rows, &|value| format!("{value} ns")).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
+        for text in ["message", "safe", "read", "write", "group", "objects", "100 ns"] {
+            assert!(svg.contains(&format!("\n{text}\n")), "{text}: {svg}");
+        }
     }
 }

@@ -26,6 +26,7 @@ mod loss;
 pub mod members;
 pub mod options;
 pub mod out;
+pub mod paper;
 mod plan;
 pub mod report;
 pub mod rights;

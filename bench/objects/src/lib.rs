@@ -1,11 +1,13 @@
-//! **What `am-bench objects` measures**: the calls of a shared object (`layers/objects`), beside the messages that they are made of, in one run.
+//! **What `am-bench objects` measures**: the calls of a shared object (`layers/objects`), beside the messages that they are made of, openraft
+//! and Redis, in one run, with the rows of the Orca paper (Bal et al., 1997, tables 1 and 4).
 //!
 //! ```text
 //!   rounds ─▶ turn.rs: a space is opened, measured, ended       each member: a process on a host of its own
 //!               │ orders, answers: protocol.rs                   member.rs ─▶ subject.rs, the object
 //!               ├───────────────────────────────────────────────▶
-//!               └ bare messages: am-bench-ordered
-//!   ─▶ measured.rs ─▶ report.rs
+//!               ├ bare messages, openraft: am-bench-ordered
+//!               └ a server on each host: redis/                  the last host: redis/client.rs
+//!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
 //!
 //! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member.rs`.
@@ -16,7 +18,11 @@ extern crate am_objects as am_rpc;
 
 mod measured;
 mod member;
+mod orca;
+mod plot;
 mod protocol;
+mod redis;
+mod repeat;
 mod report;
 mod subject;
 mod turn;
@@ -26,8 +32,8 @@ use clap::Args;
 
 use am_bench_ordered::Setup;
 use am_measure::members::{Conditions, MOST_PROCESSES, Missing, Place};
-use am_measure::options::{Origin, only, usage};
-use am_measure::{Common, Error, Here, HostsArg, Progress, Topology, Watch};
+use am_measure::options::{Origin, PlotOption, only, usage};
+use am_measure::{Common, Error, Here, HostsArg, Progress, Topology, Watch, out};
 use measured::{Figures, Measured};
 use turn::take;
 use work::{Row, Turn};
@@ -42,6 +48,7 @@ pub use member::be as be_member;
 #[command(mut_arg("framing", |framing| framing.default_value("bare").help(
     "Where our messages carry their header [default: bare]").hide_default_value(true)))]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("5").help("How many turns each row takes")))]
+#[command(mut_arg("plot", |plot| plot.help("Plot the median and the 99th percentile of each row, as SVG")))]
 pub struct ObjectsArgs {
     #[command(flatten)]
     here: Here,
@@ -50,6 +57,8 @@ pub struct ObjectsArgs {
     members: usize,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    plot: PlotOption,
 }
 
 /// Where more than two members can meet.
@@ -66,41 +75,51 @@ impl ObjectsArgs {
     /// # Errors
     /// The options contradict each other.
     pub fn topology(&self) -> Result<Topology, Error> {
+        self.plot.check(&self.common.print)?;
         match self.here.topology(&self.common.open)? {
             topology @ (Topology::Veth(_, None) | Topology::Processes(..)) => Ok(topology),
             _ => Err(usage("members are processes: give --hosts veth, udp, tcp or shm")),
         }
     }
 
-    /// Measure all rows in turn, and print them.
+    /// Measure all rows in turn, print them, and plot them if asked.
     ///
     /// # Errors
-    /// It was interrupted, or the place cannot be made. A turn that fails is reported, and the others are measured.
+    /// It was interrupted, or the place cannot be made. A peer that is not there, or a turn that fails, is reported, and the others are measured.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let (topology, members) = (self.topology()?, self.members);
         let place = Place::new(&topology, members, self.here.cores.both()?)?;
         let amount = self.common.amount.amount();
-        let progress = &Progress::new(Row::ALL.len() * amount.rounds, self.common.print.json);
+        let mut missing = vec![];
+        let turns = turns(&mut missing);
+        let rows: usize = turns.iter().map(|turn| turn.rows().count()).sum();
+        let progress = &Progress::new(rows * amount.rounds, self.common.print.json);
         let how = self.common.open.how(topology.framing());
         let setup = Setup { place: &place, how, amount, sizes: &[], progress, watch };
-        let mut figures = Figures {
-            all: vec![],
-            missing: vec![],
-            members,
-            conditions: Conditions::of(&topology, &place, amount.rounds),
-        };
+        let mut figures =
+            Figures { all: vec![], missing, members, conditions: Conditions::of(&topology, &place, amount.rounds) };
         for round in 0..amount.rounds {
-            figures.round(round, &setup)?;
+            figures.round(round, &setup, &turns)?;
         }
-        self.common.print.publish(figures.report(), &Origin::new(topology.transport(), place.mtu))
+        self.common.print.publish(figures.report(), &Origin::new(topology.transport(), place.mtu))?;
+        self.plot.write(|| figures.svg())
     }
+}
+
+/// Those that can be taken. A peer that is not there is reported.
+fn turns(missing: &mut Vec<Missing>) -> Vec<Turn> {
+    let found = redis::find().inspect_err(|why| {
+        out::status(&format!("no Redis: {why}"));
+        missing.push(Missing::peer(Row::Redis.via(), why));
+    });
+    Turn::ALL.into_iter().filter(|turn| *turn != Turn::Redis || found.is_ok()).collect()
 }
 
 impl Figures {
     /// Measure everything once more. Each round begins with another turn.
-    fn round(&mut self, round: usize, setup: &Setup<'_>) -> Result<(), Error> {
-        for nth in 0..Turn::ALL.len() {
-            let turn = Turn::ALL[(round + nth) % Turn::ALL.len()];
+    fn round(&mut self, round: usize, setup: &Setup<'_>, turns: &[Turn]) -> Result<(), Error> {
+        for nth in 0..turns.len() {
+            let turn = turns[(round + nth) % turns.len()];
             let (given, end) = take(setup, turn, self.members);
             self.all.extend(given.into_iter().map(|(row, sample)| Measured { round, row, sample }));
             Missing::note(&mut self.missing, round, format!("the rest of {}", turn.name()), end)?;

@@ -58,25 +58,28 @@ impl Figures {
         self.of(row, figure).map(|(round, times)| (round, median(times))).collect()
     }
 
-    /// A row's time over the bare row's, in each round that has both. What wakes another process is compared with a message until the last
-    /// member has it.
+    /// A row's time over that of the row that it is compared with, in each round that has both. What wakes another process is compared with
+    /// a message until the last member has it.
     pub(crate) fn ratios(&self, row: Row) -> Vec<f64> {
-        let Some((bare, figure)) = bare(row) else { return vec![] };
-        let under = self.by_round(bare, figure);
+        let Some((row_under, figure)) = under(row) else { return vec![] };
+        let under = self.by_round(row_under, figure);
         let over = self.by_round(row, Figure::Own).into_iter();
         over.filter_map(|(round, time)| Some(time / under.iter().find(|(of, _)| *of == round)?.1)).collect()
     }
 
     /// The ratio of the figures in the table; its ends are of the rounds.
     pub(crate) fn ratio(&self, row: Row) -> Option<Spread> {
-        let (bare, figure) = bare(row)?;
+        let (row_under, figure) = under(row)?;
         let rounds = Spread::of(self.ratios(row))?;
-        Some(Spread { median: self.quantile(row, Figure::Own, 0.5)? / self.quantile(bare, figure, 0.5)?, ..rounds })
+        Some(Spread {
+            median: self.quantile(row, Figure::Own, 0.5)? / self.quantile(row_under, figure, 0.5)?,
+            ..rounds
+        })
     }
 }
 
-fn bare(row: Row) -> Option<(Row, Figure)> {
-    Some((row.bare()?, if matches!(row, Row::Pop(_)) { Figure::Last } else { Figure::Own }))
+fn under(row: Row) -> Option<(Row, Figure)> {
+    Some((row.under()?, if matches!(row, Row::Pop(_) | Row::Writes(_)) { Figure::Last } else { Figure::Own }))
 }
 
 fn at_once(row: Row) -> u64 {

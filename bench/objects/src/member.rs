@@ -9,7 +9,9 @@ use am_measure::members::{LIMIT, LOOK, Led, answer, clock, name, serve};
 use am_measure::{Check, Error, Watch, changed, pin};
 use am_objects::{CallError, Shared, Space};
 
-use crate::protocol::{Answer, Call, Done, Job, KEPT, Opening, Order, READS};
+use crate::protocol::{Answer, Call, Job, Opening, Order, READS};
+use crate::redis::Client;
+use crate::repeat::{Done, repeat};
 use crate::subject::{Subject, SubjectReads, SubjectWrites};
 
 const SPACE: &str = "am-bench";
@@ -24,6 +26,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub fn be(watch: &Watch) -> Result<(), Error> {
     serve(watch, |first, orders| match first {
         Order::Open(opening) => Member::open(&opening, orders, watch).and_then(Member::run),
+        Order::Connect(to) => Client::open(&to, orders, watch).and_then(Client::run),
         _ => Err(Error::Refused("a member is not opened".to_owned())),
     })
 }
@@ -36,8 +39,9 @@ struct Member<'a> {
     job: Job,
     /// When each item was pushed.
     pushed: Vec<u64>,
-    /// The items that were asked for before this measurement.
+    /// The items that were asked for before this measurement, and the writes.
     asked_before: u64,
+    writes_before: u64,
 }
 
 fn lost(why: CallError) -> Error {
@@ -55,7 +59,11 @@ impl Led<Order> for Member<'_> {
         if let Some(why) = self.space.ended() {
             return Err(Error::Lost(format!("the space has put this member out: {why:?}")));
         }
-        if self.job == Job::Push && self.asked()? > self.pushed.len() as u64 { self.push() } else { Ok(()) }
+        match self.job {
+            Job::Push if self.asked()? > self.pushed.len() as u64 => self.push(),
+            Job::Follow if self.writes()? % 2 != self.writes_before % 2 => self.touch(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -77,7 +85,7 @@ impl<'a> Member<'a> {
         }
         space.wait_until(LIMIT, |space| space.open::<Subject>(OBJECT).is_some());
         let object = space.open(OBJECT).ok_or_else(|| late("the object"))?.map_err(lost)?;
-        Ok(Member { space, object, orders, watch, job: Job::Serve, pushed: vec![], asked_before: 0 })
+        Ok(Member { space, object, orders, watch, job: Job::Serve, pushed: vec![], asked_before: 0, writes_before: 0 })
     }
 
     fn run(mut self) -> Result<(), Error> {
@@ -92,11 +100,21 @@ impl<'a> Member<'a> {
     }
 
     /// The items that were asked for in this measurement.
-    fn asked(&mut self) -> Result<u64, Error> {
+    fn asked(&self) -> Result<u64, Error> {
         Ok(self.read(|object| object.read().asked())? - self.asked_before)
     }
 
-    fn read<R>(&mut self, read: impl FnOnce(&Shared<Subject>) -> am_objects::Call<R>) -> Result<R, Error>
+    /// The writes that have run here.
+    fn writes(&self) -> Result<u64, Error> {
+        self.read(|object| object.read().writes())
+    }
+
+    fn touch(&mut self) -> Result<(), Error> {
+        let object = self.object.clone();
+        self.end_of(object.write().touch())
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&Shared<Subject>) -> am_objects::Call<R>) -> Result<R, Error>
     where
         R: for<'d> am_objects::codec::Decode<'d>,
     {
@@ -122,6 +140,7 @@ impl<'a> Member<'a> {
 
     fn measure(&mut self, job: Job) -> Result<(), Error> {
         self.asked_before = self.read(|object| object.read().asked())?;
+        self.writes_before = self.writes()?;
         self.pushed.clear();
         answer(&Answer::Begun)?;
         let Some(Order::Go) = self.next()? else { return Err(Error::GivenUp) };
@@ -132,11 +151,8 @@ impl<'a> Member<'a> {
         }
         let Some(Order::Finish { writes, put }) = self.next()? else { return Err(Error::GivenUp) };
         self.job = Job::Serve;
-        self.space.wait_until(LIMIT, {
-            let object = self.object.clone();
-            move |_| object.read().writes().now().is_ok_and(|found| found.is_ok_and(|found| found >= writes))
-        });
-        let found = self.read(|object| object.read().writes())?;
+        self.wait_for(writes);
+        let found = self.writes()?;
         let bytes = self.read(|object| object.read().bytes())?;
         if found < writes {
             return Err(Error::Lost(format!("of {writes} writes {found} have run within {} s", LIMIT.as_secs())));
@@ -147,39 +163,27 @@ impl<'a> Member<'a> {
         answer(&Answer::Finished { pushed: std::mem::take(&mut self.pushed) })
     }
 
+    /// Until this number of writes has run here.
+    fn wait_for(&mut self, writes: u64) {
+        let object = self.object.clone();
+        let has_run = |found: Result<u64, CallError>| found.is_ok_and(|found| found >= writes);
+        self.space.wait_until(LIMIT, move |_| object.read().writes().now().is_ok_and(has_run));
+    }
+
     /// Call until the time is over, once at least.
     fn call(&mut self, call: Call, warm_up: u64, time: u64) -> Result<Done, Error> {
         let bytes = match call {
             Call::Write(size) => Check::new(size).bytes,
             _ => vec![],
         };
-        let writes = self.read(|object| object.read().writes())?;
-        let mut done = Done::default();
-        let begin = clock() + warm_up;
-        let end = begin.saturating_add(time);
-        loop {
-            let now = clock();
-            if now >= end && !done.times.is_empty() {
-                return Ok(done);
-            }
-            self.watch.check()?;
-            let time = match call {
-                Call::Read => self.time_reads(),
-                Call::Write(_) => self.time_write(&bytes, &mut done)?,
-                Call::Latest => self.time_latest(writes)?,
-                Call::Pop => self.time_pop(&mut done)?,
-            };
-            if now < begin && call != Call::Pop {
-                // The last of the warm-up stands for all, so that these leave room. Pops have the numbers of their items.
-                done.times.clear();
-                done.early = 1;
-            } else if now < begin {
-                done.early += 1;
-            }
-            if done.times.len() < KEPT {
-                done.times.push(time);
-            }
-        }
+        let (watch, writes) = (self.watch, self.writes()?);
+        repeat(watch, Duration::from_nanos(warm_up), Duration::from_nanos(time), |done| match call {
+            Call::Read => Ok(self.time_reads()),
+            Call::Write(_) => self.time_write(&bytes, done),
+            Call::Latest => self.time_latest(writes),
+            Call::Pop => self.time_pop(done),
+            Call::Turns => self.time_turns(done),
+        })
     }
 
     fn time_reads(&mut self) -> u64 {
@@ -215,8 +219,20 @@ impl<'a> Member<'a> {
         if found == writes { Ok(took) } else { Err(changed()) }
     }
 
+    /// Half of the time until the write of another has followed an own one.
+    fn time_turns(&mut self, done: &mut Done) -> Result<u64, Error> {
+        let began = clock();
+        self.touch()?;
+        done.writes += 2;
+        let both = self.writes_before + done.writes;
+        self.wait_for(both);
+        let took = (clock() - began) / 2;
+        if self.writes()? == both { Ok(took) } else { Err(changed()) }
+    }
+
     /// Returns when the item was there.
     fn time_pop(&mut self, done: &mut Done) -> Result<u64, Error> {
+        done.is_numbered = true;
         let object = self.object.clone();
         // They run in this order at each member: where the question has run, the pop waits.
         let (pop, ask) = (object.write().pop(), object.write().ask());

@@ -6,7 +6,7 @@
 //!     │◀────────────────────── ready│ all are there
 //!     │ begin ─────────────────────▶│
 //!     │◀────────────────────── begun│
-//!     │ go ────────────────────────▶│ calls, or goes on: one pushes what another pops
+//!     │ go ────────────────────────▶│ calls, or goes on: one pushes what another pops, or writes after it
 //!     │◀─────────────────────── done│ the caller
 //!     │ finish ────────────────────▶│ goes on until it has all writes
 //!     │◀─────────────────── finished│
@@ -16,11 +16,21 @@ use am_measure::members::Seat;
 use am_objects::Level;
 use serde::{Deserialize, Serialize};
 
+use crate::repeat::Done;
+
 /// How a member opens its space.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Opening {
     pub(crate) seat: Seat,
     pub(crate) level: Level,
+}
+
+/// What a client of Redis connects to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Connecting {
+    /// The primary's first.
+    pub(crate) servers: Vec<String>,
+    pub(crate) core: Option<usize>,
 }
 
 /// A call that is measured.
@@ -33,12 +43,12 @@ pub(crate) enum Call {
     Write(usize),
     Latest,
     Pop,
+    /// A null write, and that of another member that follows it.
+    Turns,
 }
 
 /// The reads whose time is taken together.
 pub(crate) const READS: u64 = 1000;
-/// The most times of a measurement that are kept.
-pub(crate) const KEPT: usize = 1 << 16;
 
 /// What a member does in a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +58,8 @@ pub(crate) enum Job {
     Call { call: Call, warm_up: u64, time: u64 },
     /// Push what another pops.
     Push,
+    /// Write after each write of another.
+    Follow,
     /// Go on.
     Serve,
 }
@@ -56,6 +68,8 @@ pub(crate) enum Job {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Open(Opening),
+    /// Be a client of Redis.
+    Connect(Connecting),
     Begin(Job),
     Go,
     /// The object has this number of writes. `put`: the bytes that were put last.
@@ -75,22 +89,4 @@ pub(crate) enum Answer {
     Finished {
         pushed: Vec<u64>,
     },
-}
-
-/// What the caller has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Done {
-    /// How long each call took, in nanoseconds; of pops, when each had its result. The warm-up's too.
-    pub(crate) times: Vec<u64>,
-    /// Those of the warm-up.
-    pub(crate) early: usize,
-    /// The writes that have run, other members' pushes included.
-    pub(crate) writes: u64,
-}
-
-impl Done {
-    /// On a busy machine the only call may be one of the warm-up.
-    pub(crate) fn counts_from(&self) -> usize {
-        self.early.min(self.times.len().saturating_sub(1))
-    }
 }

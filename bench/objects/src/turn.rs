@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use am_bench_ordered::Setup;
+use am_measure::deploy::Group;
 use am_measure::members::{Process, end, member};
 use am_measure::{Error, RoundTrips, round_trips};
 use am_objects::Level;
 
-use crate::protocol::{Answer, Call, Done, Job, Opening, Order};
+use crate::protocol::{Answer, Call, Connecting, Job, Opening, Order};
+use crate::redis;
+use crate::repeat::Done;
 use crate::work::{Row, Turn};
 
 /// The command that makes this program a member.
@@ -35,9 +38,13 @@ pub(crate) fn take(setup: &Setup<'_>, turn: Turn, members: usize) -> Given {
             let samples = given.into_iter().map(|(_, sample)| Sample { own: sample.own, last: Some(sample.last) });
             (rows.into_iter().zip(samples).collect(), end)
         }
-        Turn::Space(level) => {
+        Turn::Space(_) | Turn::Redis => {
             let mut given = vec![];
-            let result = Members::open(setup, level, members).and_then(|mut space| {
+            let opened = match turn {
+                Turn::Space(level) => Members::open(setup, level, members),
+                _ => Members::open_redis(setup, members),
+            };
+            let result = opened.and_then(|mut space| {
                 let result = turn.rows().try_for_each(|row| {
                     setup.progress.say(&format!("{} by {}", row.name(), turn.name()));
                     given.push((row, space.measure(row)?));
@@ -45,6 +52,7 @@ pub(crate) fn take(setup: &Setup<'_>, turn: Turn, members: usize) -> Given {
                     Ok(())
                 });
                 end(space.all);
+                drop(space.servers);
                 result
             });
             (given, result)
@@ -52,10 +60,11 @@ pub(crate) fn take(setup: &Setup<'_>, turn: Turn, members: usize) -> Given {
     }
 }
 
-/// The processes of a space.
+/// The processes of a space, or the client of Redis.
 struct Members<'a> {
     setup: &'a Setup<'a>,
     all: Vec<Process<Answer>>,
+    servers: Vec<Group>,
     /// The writes of the object so far.
     writes: u64,
 }
@@ -64,7 +73,7 @@ impl<'a> Members<'a> {
     /// Start all, and wait until they have the object.
     fn open(setup: &'a Setup<'a>, level: Level, members: usize) -> Result<Members<'a>, Error> {
         setup.place.connect(members)?;
-        let mut space = Members { setup, all: vec![], writes: 0 };
+        let mut space = Members { setup, all: vec![], servers: vec![], writes: 0 };
         for index in 0..members {
             let seat = setup.place.seat(index, members, members, setup.how);
             let mut command = member(MEMBER)?;
@@ -74,6 +83,23 @@ impl<'a> Members<'a> {
         }
         space.each(|answer| matches!(answer, Answer::Ready).then_some(()))?;
         Ok(space)
+    }
+
+    /// Start a server on each host, and a client on the last one, and wait until the replicas follow.
+    fn open_redis(setup: &'a Setup<'a>, members: usize) -> Result<Members<'a>, Error> {
+        setup.place.connect(members)?;
+        let mut redis = Members { setup, all: vec![], servers: vec![], writes: 0 };
+        for index in 0..members {
+            redis.servers.push(redis::start(setup, index, members)?);
+        }
+        let last = members - 1;
+        let core = setup.place.seat(last, members, members, setup.how).core;
+        let mut command = member(MEMBER)?;
+        let mut client = setup.place.at(last, || Process::start(&mut command, last))??;
+        client.order(&Order::Connect(Connecting { servers: redis::addresses(setup, members), core }))?;
+        redis.all.push(client);
+        redis.each(|answer| matches!(answer, Answer::Ready).then_some(()))?;
+        Ok(redis)
     }
 
     /// The answers of all members.
@@ -90,16 +116,19 @@ impl<'a> Members<'a> {
             Row::Write(_, size) => Call::Write(size),
             Row::Latest(_) => Call::Latest,
             Row::Pop(_) => Call::Pop,
+            Row::Writes(_) => Call::Turns,
+            Row::Redis => Call::Write(0),
             _ => Call::Read,
         };
         let nanos = |time: Duration| time.as_nanos() as u64;
         let (warm_up, time) = (nanos(self.setup.amount.warm_up), nanos(self.setup.amount.time));
-        // The last member calls and the one before it pushes, so that they are no sequencer if they need not be.
+        // The last member calls, and the one before it pushes or follows, so that they are no sequencer if they need not be.
         let caller = self.all.len() - 1;
         for (index, process) in self.all.iter_mut().enumerate() {
             let job = match caller - index {
                 0 => Job::Call { call, warm_up, time },
                 1 if call == Call::Pop => Job::Push,
+                1 if call == Call::Turns => Job::Follow,
                 _ => Job::Serve,
             };
             process.order(&Order::Begin(job))?;
@@ -112,7 +141,7 @@ impl<'a> Members<'a> {
         let put = if let Call::Write(size @ 1..) = call { Some(size) } else { None };
         self.order(&Order::Finish { writes: self.writes, put })?;
         let pushed = |answer| if let Answer::Finished { pushed } = answer { Some(pushed) } else { None };
-        let pushed = self.each(pushed)?.swap_remove(caller - 1);
+        let pushed = self.each(pushed)?.into_iter().nth_back(1).unwrap_or_default();
         Ok(sample(call, &done, &pushed))
     }
 }
@@ -136,7 +165,7 @@ mod tests {
 
     #[test]
     fn calls_of_the_warm_up_do_not_count_and_a_pop_begins_with_its_push() {
-        let done = Done { times: vec![900, 2500, 3700], early: 1, writes: 9 };
+        let done = Done { times: vec![900, 2500, 3700], early: 1, writes: 9, is_numbered: true };
         let of = |call, done: &Done| {
             let own = sample(call, done, &[800, 2000, 3000]).own;
             (own.min(), own.max(), own.len())

@@ -10,45 +10,65 @@ pub(crate) enum Row {
     Request,
     /// A message of a bare group, with these bytes.
     Message(Level, usize),
+    /// A null message of a bare group, by two members in turn.
+    Messages(Level),
     /// A read of this process's copy.
     Read,
     /// A write with these bytes of arguments.
     Write(Level, usize),
+    /// A null write, by two processes in turn.
+    Writes(Level),
     /// A read by `read_latest`.
     Latest(Level),
     /// From one process's push to the result of the pop that waits for it at another.
     Pop(Level),
+    /// A key that is set by openraft's leader.
+    Openraft,
+    /// A key that is set, and replicated, by Redis.
+    Redis,
 }
 
 /// Arguments that are no null write's.
 pub(crate) const LONG: usize = 1024;
+/// The argument of the paper's throughput.
+pub(crate) const PAPER: usize = 1 << 20;
 
 use Level::{Agreed, Safe};
 
 impl Row {
     /// All, in the table's order.
-    pub(crate) const ALL: [Row; 14] = [
+    pub(crate) const ALL: [Row; 22] = [
         Row::Request,
         Row::Message(Agreed, 0),
         Row::Message(Safe, 0),
         Row::Message(Agreed, LONG),
         Row::Message(Safe, LONG),
+        Row::Message(Agreed, PAPER),
+        Row::Messages(Agreed),
+        Row::Messages(Safe),
         Row::Read,
         Row::Write(Agreed, 0),
         Row::Write(Safe, 0),
         Row::Write(Agreed, LONG),
         Row::Write(Safe, LONG),
+        Row::Write(Agreed, PAPER),
+        Row::Writes(Agreed),
+        Row::Writes(Safe),
         Row::Latest(Agreed),
         Row::Latest(Safe),
         Row::Pop(Agreed),
         Row::Pop(Safe),
+        Row::Openraft,
+        Row::Redis,
     ];
 
     /// What carries it.
     pub(crate) fn via(self) -> &'static str {
         match self {
             Row::Request => "am",
-            Row::Message(..) => "group",
+            Row::Message(..) | Row::Messages(_) => "group",
+            Row::Openraft => Stack::Store.name(),
+            Row::Redis => "redis",
             _ => "objects",
         }
     }
@@ -59,17 +79,26 @@ impl Row {
             Row::Request => "request",
             Row::Message(..) => "message",
             Row::Read => "read",
+            Row::Messages(_) => "messages in turn",
             Row::Write(..) => "write",
+            Row::Writes(_) => "writes in turn",
+            Row::Openraft | Row::Redis => "set",
             Row::Latest(_) => "read_latest",
             Row::Pop(_) => "pop",
         }
     }
 
-    /// A read of the copy here and a bare request have none.
+    /// A peer.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Row::Openraft | Row::Redis)
+    }
+
+    /// A read of the copy here, a bare request and peers have none.
     pub(crate) fn level(self) -> Option<Level> {
         match self {
-            Row::Request | Row::Read => None,
-            Row::Message(level, _) | Row::Write(level, _) | Row::Latest(level) | Row::Pop(level) => Some(level),
+            Row::Request | Row::Read | Row::Openraft | Row::Redis => None,
+            Row::Message(level, _) | Row::Write(level, _) => Some(level),
+            Row::Messages(level) | Row::Writes(level) | Row::Latest(level) | Row::Pop(level) => Some(level),
         }
     }
 
@@ -80,13 +109,15 @@ impl Row {
         }
     }
 
-    /// The bare row that it is compared with.
-    pub(crate) fn bare(self) -> Option<Row> {
+    /// The row that it is compared with: a bare one, or of peers our null write.
+    pub(crate) fn under(self) -> Option<Row> {
         match self {
-            Row::Request | Row::Message(..) | Row::Read => None,
+            Row::Request | Row::Message(..) | Row::Messages(_) | Row::Read => None,
             Row::Write(level, size) => Some(Row::Message(level, size)),
             Row::Latest(_) => Some(Row::Request),
+            Row::Writes(level) => Some(Row::Messages(level)),
             Row::Pop(level) => Some(Row::Message(level, 0)),
+            Row::Openraft | Row::Redis => Some(Row::Write(Safe, 0)),
         }
     }
 
@@ -94,10 +125,14 @@ impl Row {
     pub(crate) fn work(self, members: usize) -> Option<Work> {
         let stack = match self {
             Row::Request => Stack::Am,
-            Row::Message(Agreed, _) => Stack::Agreed,
-            Row::Message(Safe, _) => Stack::Safe,
+            Row::Message(Agreed, _) | Row::Messages(Agreed) => Stack::Agreed,
+            Row::Message(Safe, _) | Row::Messages(Safe) => Stack::Safe,
+            Row::Openraft => Stack::Store,
             _ => return None,
         };
+        if matches!(self, Row::Messages(_)) {
+            return Some(Work::in_turn(stack, members));
+        }
         Some(Work { stack, members, senders: Senders::One, size: self.size(), load: Load::InTurn })
     }
 }
@@ -117,20 +152,24 @@ pub(crate) enum Turn {
     Bare(Stack),
     /// A space at this level.
     Space(Level),
+    Redis,
 }
 
 impl Turn {
-    pub(crate) const ALL: [Turn; 5] = [
+    pub(crate) const ALL: [Turn; 7] = [
         Turn::Bare(Stack::Am),
         Turn::Bare(Stack::Agreed),
         Turn::Space(Agreed),
         Turn::Bare(Stack::Safe),
         Turn::Space(Safe),
+        Turn::Bare(Stack::Store),
+        Turn::Redis,
     ];
 
     pub(crate) fn name(self) -> String {
         match self {
-            Turn::Bare(Stack::Am) => "am".to_owned(),
+            Turn::Bare(stack @ (Stack::Am | Stack::Store)) => stack.name().to_owned(),
+            Turn::Redis => Row::Redis.via().to_owned(),
             Turn::Bare(stack) => format!("a bare group, {}", stack.name()),
             Turn::Space(level) => format!("objects, {}", level_name(level)),
         }
@@ -140,6 +179,7 @@ impl Turn {
     pub(crate) fn rows(self) -> impl Iterator<Item = Row> {
         Row::ALL.into_iter().filter(move |row| match self {
             Turn::Bare(stack) => row.work(0).is_some_and(|work| work.stack == stack),
+            Turn::Redis => *row == Row::Redis,
             Turn::Space(level) => row.via() == "objects" && row.level().unwrap_or(Safe) == level,
         })
     }
@@ -154,8 +194,10 @@ mod tests {
         for row in Row::ALL {
             let turns = Turn::ALL.into_iter().filter(|turn| turn.rows().any(|of| of == row)).count();
             assert_eq!(turns, 1, "{row:?}");
-            assert_eq!(row.bare().is_some(), row.via() == "objects" && row != Row::Read, "{row:?}");
-            assert!(row.bare().is_none_or(|bare| bare.work(3).is_some() && bare.size() == row.size()), "{row:?}");
+            let is_compared = row.is_peer() || row.via() == "objects" && row != Row::Read;
+            assert_eq!(row.under().is_some(), is_compared, "{row:?}");
+            let fits = |under: Row| under.work(3).is_some() != row.is_peer() && under.size() == row.size();
+            assert!(row.under().is_none_or(fits), "{row:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum Stack {
     Safe,
     /// Corosync's closed process groups.
     Corosync,
-    /// A replicated log of openraft.
+    /// A replicated log of openraft: a message has arrived where it is applied.
     Openraft,
     /// Our group at `Level::Agreed`, whose sequencer's process gives the numbers where the XDP program could.
     AgreedHost,
@@ -25,6 +25,8 @@ pub enum Stack {
     Fetch,
     /// Our group at `Level::Agreed`, whose members sleep until something arrives though they have cores to spin on.
     Asleep,
+    /// A store of openraft: its sender has set a key when the leader answers. Only `am-bench objects` measures it.
+    Store,
 }
 
 impl Stack {
@@ -58,7 +60,7 @@ impl Stack {
             Stack::Agreed => "agreed",
             Stack::Safe => "safe",
             Stack::Corosync => "corosync",
-            Stack::Openraft => "openraft",
+            Stack::Openraft | Stack::Store => "openraft",
             Stack::AgreedHost => "agreed, host",
             Stack::Copies => "copies",
             Stack::CopiesHost => "copies, host",
@@ -145,6 +147,12 @@ impl Work {
             Load::InTurn => 0,
             Load::Stream => (MOST_BYTES / self.size.max(1)).clamp(1, MOST_MESSAGES),
         }
+    }
+
+    /// A null message by two senders in turn, the paper's ping-pong.
+    pub fn in_turn(stack: Stack, members: usize) -> Work {
+        let senders = if members == 2 { Senders::All } else { Senders::Two };
+        Work { senders, ..Work::null(stack, members) }
     }
 
     /// All that a stack is measured with in a group of this size, short messages first: a null message in turn, by one and by two

@@ -59,7 +59,7 @@ fn open(opening: &Opening, orders: Lines<Order>, watch: &Watch) -> Result<(), Er
     let seen = Shared::default();
     let member: Box<dyn Member> = match opening.stack {
         Stack::Am => Box::new(am::Pair::open(&opening.seat.node(watch)?, opening, seen.clone())?),
-        Stack::Openraft => Box::new(raft::Node::open(opening, seen.clone())?),
+        Stack::Openraft | Stack::Store => Box::new(raft::Node::open(opening, seen.clone())?),
         _ => Box::new(ours::Ours::open(&opening.seat.node(watch)?, opening, seen.clone())?),
     };
     Loop { member, seen, orders, watch }.run()

@@ -1,6 +1,6 @@
 //! A member of a cluster of openraft, as its examples have one: the log in memory, calls over TCP, tokio on one thread that sleeps while
 //! it is idle. The first member leads, and the others send it what they want to write. A message is delivered when the member's
-//! state machine applies it.
+//! state machine applies it. As a store, the members set a key by a call of the leader, which answers when it has applied the write.
 
 mod net;
 mod store;
@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::{Member, Shared};
 use crate::protocol::Opening;
+use crate::work::Stack;
 use net::Network;
 use store::{Log, Machine};
 
@@ -29,12 +30,17 @@ use store::{Log, Machine};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Written {
     from: u64,
+    /// Of a store.
+    key: Option<String>,
     bytes: ByteBuf,
 }
 
+/// The key that is set.
+const KEY: &str = "subject";
+
 openraft::declare_raft_types!(
-    /// Our cluster.
-    pub(super) Cluster: D = Written, R = ()
+    /// Our cluster. A write returns the value before.
+    pub(super) Cluster: D = Written, R = Option<ByteBuf>
 );
 
 /// Where nodes listen.
@@ -51,6 +57,7 @@ pub(super) struct Node {
     delivered: Arc<Notify>,
     index: u64,
     members: usize,
+    is_store: bool,
 }
 
 impl Node {
@@ -70,24 +77,33 @@ impl Node {
             ..Config::default()
         };
         let config = Arc::new(config.validate().map_err(facility)?);
-        let machine = Machine::new(index, seen, Arc::clone(&delivered));
+        let machine = Machine::new(index, seen.clone(), Arc::clone(&delivered));
+        let answered = {
+            let delivered = Arc::clone(&delivered);
+            move |bytes: &[u8]| {
+                seen.lock().delivered(true, bytes);
+                delivered.notify_one();
+            }
+        };
         let (writes, to_write) = unbounded_channel();
         let raft = runtime.block_on(async {
             let raft = Raft::new(index, config, Network, Log::default(), machine).await.map_err(facility)?;
             net::serve(&all[&index].addr, raft.clone()).await.map_err(Error::system("listening on TCP"))?;
-            tokio::spawn(net::write(all[&0].addr.clone(), to_write));
+            tokio::spawn(net::write(all[&0].addr.clone(), to_write, answered));
             if index == 0 {
                 raft.initialize(all).await.map_err(facility)?;
             }
             Ok::<_, Error>(raft)
         })?;
-        Ok(Node { runtime, raft, writes, delivered, index, members: opening.seat.members })
+        let (members, is_store) = (opening.seat.members, opening.stack == Stack::Store);
+        Ok(Node { runtime, raft, writes, delivered, index, members, is_store })
     }
 }
 
 impl Member for Node {
     fn send(&mut self, bytes: &[u8]) -> Result<bool, Error> {
-        let written = Written { from: self.index, bytes: ByteBuf::from(bytes) };
+        let key = self.is_store.then(|| KEY.to_owned());
+        let written = Written { from: self.index, key, bytes: ByteBuf::from(bytes) };
         self.writes.send(written).map_err(|_| Error::Lost("the connection with the leader has ended".to_owned()))?;
         Ok(true)
     }

@@ -12,6 +12,7 @@ use openraft::raft::{
 use openraft::{BasicNode, Raft};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -26,6 +27,7 @@ enum Call {
     Install(InstallSnapshotRequest<Cluster>),
     /// The only one without an answer.
     Write(Written),
+    Set(Written),
 }
 
 async fn put(stream: &mut TcpStream, value: &impl Serialize) -> io::Result<()> {
@@ -66,12 +68,20 @@ async fn answer(mut stream: TcpStream, raft: Raft<Cluster>) -> io::Result<()> {
             Call::Vote(request) => put(&mut stream, &raft.vote(request).await).await?,
             Call::Install(request) => put(&mut stream, &raft.install_snapshot(request).await).await?,
             Call::Write(written) => _ = raft.client_write_ff(written).await.map_err(io::Error::other)?,
+            Call::Set(written) => {
+                let set = raft.client_write(written).await;
+                put(&mut stream, &set.map(|set| set.data).map_err(|why| why.to_string())).await?;
+            }
         }
     }
 }
 
-/// Send the leader what is to be written.
-pub(super) async fn write(leader: String, mut written: UnboundedReceiver<Written>) -> io::Result<()> {
+/// Send the leader what is to be written. `answered` gets the bytes of each key that the leader has set.
+pub(super) async fn write(
+    leader: String,
+    mut written: UnboundedReceiver<Written>,
+    answered: impl Fn(&[u8]),
+) -> io::Result<()> {
     let mut stream = loop {
         match connect(&leader).await {
             Ok(stream) => break stream,
@@ -80,7 +90,14 @@ pub(super) async fn write(leader: String, mut written: UnboundedReceiver<Written
         }
     };
     while let Some(written) = written.recv().await {
-        put(&mut stream, &Call::Write(written)).await?;
+        if written.key.is_none() {
+            put(&mut stream, &Call::Write(written)).await?;
+            continue;
+        }
+        let bytes = written.bytes.clone();
+        put(&mut stream, &Call::Set(written)).await?;
+        get::<Result<Option<ByteBuf>, String>>(&mut stream).await?.map_err(io::Error::other)?;
+        answered(&bytes);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The log, in memory, and the state machine, which counts what it applies.
+//! The log, in memory, and the state machine, which counts what it applies, and has the keys that were set.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,9 +11,10 @@ use openraft::{
     BasicNode, Entry, EntryPayload, LogId, OptionalSend, RaftLogReader, RaftSnapshotBuilder, SnapshotMeta,
     StorageError, StoredMembership, Vote,
 };
+use serde_bytes::ByteBuf;
 use tokio::sync::Notify;
 
-use super::Cluster;
+use super::{Cluster, Written};
 use crate::member::Shared;
 
 type Stored<T> = Result<T, StorageError<u64>>;
@@ -89,7 +90,7 @@ impl RaftLogStorage<Cluster> for Log {
     }
 }
 
-/// What was applied. A snapshot has nothing else.
+/// What was applied. A snapshot has nothing else: none is ever made.
 #[derive(Clone, Debug, Default)]
 struct Applied {
     last: Option<LogId<u64>>,
@@ -112,11 +113,25 @@ pub(super) struct Machine {
     seen: Shared,
     delivered: Arc<Notify>,
     applied: Applied,
+    keys: BTreeMap<String, ByteBuf>,
 }
 
 impl Machine {
     pub(super) fn new(index: u64, seen: Shared, delivered: Arc<Notify>) -> Machine {
-        Machine { index, seen, delivered, applied: Applied::default() }
+        Machine { index, seen, delivered, applied: Applied::default(), keys: BTreeMap::new() }
+    }
+
+    fn write(&mut self, written: Written) -> Option<ByteBuf> {
+        let is_own = written.from == self.index;
+        let Some(key) = written.key else {
+            self.seen.lock().delivered(is_own, &written.bytes);
+            return None;
+        };
+        // Its sender has it when the leader answers.
+        if !is_own {
+            self.seen.lock().delivered(false, &written.bytes);
+        }
+        self.keys.insert(key, written.bytes)
     }
 }
 
@@ -135,7 +150,7 @@ impl RaftStateMachine<Cluster> for Machine {
         Ok((self.applied.last, self.applied.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Stored<Vec<()>>
+    async fn apply<I>(&mut self, entries: I) -> Stored<Vec<Option<ByteBuf>>>
     where
         I: IntoIterator<Item = Entry<Cluster>> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -143,14 +158,14 @@ impl RaftStateMachine<Cluster> for Machine {
         let mut results = vec![];
         for Entry { log_id, payload } in entries {
             self.applied.last = Some(log_id);
-            results.push(());
-            match payload {
-                EntryPayload::Blank => {}
-                EntryPayload::Normal(written) => self.seen.lock().delivered(written.from == self.index, &written.bytes),
+            results.push(match payload {
+                EntryPayload::Blank => None,
+                EntryPayload::Normal(written) => self.write(written),
                 EntryPayload::Membership(members) => {
                     self.applied.membership = StoredMembership::new(Some(log_id), members);
+                    None
                 }
-            }
+            });
         }
         self.delivered.notify_one();
         Ok(results)
