@@ -13,5 +13,5 @@ shift
 redis-server "$@" >/dev/null </dev/null &
 server=$!
 # There is nothing to save.
-trap 'kill -9 "$server"' EXIT
+trap 'kill -9 "$server" 2>/dev/null' EXIT
 cat >/dev/null

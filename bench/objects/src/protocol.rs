@@ -30,7 +30,6 @@ pub(crate) struct Opening {
 pub(crate) struct Connecting {
     /// The primary's first.
     pub(crate) servers: Vec<String>,
-    pub(crate) core: Option<usize>,
 }
 
 /// A call that is measured.

@@ -90,13 +90,12 @@ impl<'a> Members<'a> {
         setup.place.connect(members)?;
         let mut redis = Members { setup, all: vec![], servers: vec![], writes: 0 };
         for index in 0..members {
-            redis.servers.push(redis::start(setup, index, members)?);
+            redis.servers.push(redis::start(setup, index)?);
         }
         let last = members - 1;
-        let core = setup.place.seat(last, members, members, setup.how).core;
         let mut command = member(MEMBER)?;
         let mut client = setup.place.at(last, || Process::start(&mut command, last))??;
-        client.order(&Order::Connect(Connecting { servers: redis::addresses(setup, members), core }))?;
+        client.order(&Order::Connect(Connecting { servers: redis::addresses(setup, members) }))?;
         redis.all.push(client);
         redis.each(|answer| matches!(answer, Answer::Ready).then_some(()))?;
         Ok(redis)

@@ -119,7 +119,11 @@ impl Setup<'_> {
         }
         let opening = Opening {
             stack,
-            seat: Seat { spins: seat.spins && stack != Stack::Asleep, ..seat },
+            seat: Seat {
+                spins: seat.spins && stack != Stack::Asleep,
+                core: seat.core.filter(|_| stack != Stack::Store),
+                ..seat
+            },
             addresses: place.addresses[..processes].to_vec(),
         };
         let mut command = member("member")?;

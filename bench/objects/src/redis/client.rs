@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use am_measure::deploy::Lines;
 use am_measure::members::{LIMIT, LOOK, Led, answer, clock};
-use am_measure::{Error, Watch, changed, pin};
+use am_measure::{Error, Watch, changed};
 
 use super::resp::{Connection, Reply, command};
 use crate::protocol::{Answer, Connecting, Job, Order};
 use crate::repeat::repeat;
 
 const KEY: &str = "subject";
+/// What a replica says of itself once it follows.
+const LINK: &str = "\r\nmaster_link_status:up\r\n";
 
 pub(crate) struct Client<'a> {
     /// The primary's first.
@@ -61,18 +63,19 @@ impl Led<Order> for Client<'_> {
 impl<'a> Client<'a> {
     /// Wait for the servers, and for the replicas to follow.
     pub(crate) fn open(to: &Connecting, orders: Lines<Order>, watch: &'a Watch) -> Result<Client<'a>, Error> {
-        pin(to.core)?;
         let connect = |address: &String| until(watch, address, || Connection::open(address).ok());
         let mut servers = to.servers.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
-        let replicas = format!("\r\nconnected_slaves:{}\r\n", servers.len() - 1);
-        for (nth, server) in servers.iter_mut().enumerate() {
-            let sign = if nth == 0 { &replicas } else { "\r\nmaster_link_status:up\r\n" };
-            until(watch, "a replica", || match server.call(&["INFO", "replication"]) {
-                Ok(Reply::Bulk(Some(text))) => String::from_utf8_lossy(&text).contains(sign).then_some(()),
+        for replica in servers.iter_mut().skip(1) {
+            until(watch, "a replica", || match replica.call(&["INFO", "replication"]) {
+                Ok(Reply::Bulk(Some(text))) => String::from_utf8_lossy(&text).contains(LINK).then_some(()),
                 _ => None,
             })?;
         }
-        Ok(Client { servers, orders, watch, writes: 0 })
+        let mut client = Client { servers, orders, watch, writes: 0 };
+        // The primary sends a replica nothing before the first acknowledgement, which comes once a second.
+        client.write(client.servers.len() - 1)?;
+        client.writes = 0;
+        Ok(client)
     }
 
     pub(crate) fn run(mut self) -> Result<(), Error> {
@@ -92,7 +95,7 @@ impl<'a> Client<'a> {
         let watch = self.watch;
         let done = repeat(watch, Duration::from_nanos(warm_up), Duration::from_nanos(time), |done| {
             done.writes += 1;
-            self.write()
+            self.write(acknowledged_by(self.servers.len()))
         })?;
         answer(&Answer::Done(done))?;
         let Some(Order::Finish { writes, .. }) = self.next()? else { return Err(Error::GivenUp) };
@@ -100,10 +103,9 @@ impl<'a> Client<'a> {
         answer(&Answer::Finished { pushed: vec![] })
     }
 
-    /// Returns how long it took.
-    fn write(&mut self) -> Result<u64, Error> {
+    /// Write, and wait for this number of replicas. Returns how long it took.
+    fn write(&mut self, replicas: usize) -> Result<u64, Error> {
         self.writes += 1;
-        let replicas = acknowledged_by(self.servers.len());
         let (value, wanted, limit) = (self.writes.to_string(), replicas.to_string(), LIMIT.as_millis().to_string());
         let began = clock();
         let mut both = Vec::with_capacity(128);
