@@ -25,6 +25,11 @@ impl Figures {
 /// In several short lines.
 fn name(row: Row) -> String {
     let level = row.level().map_or(String::new(), |level| format!("\n{}", level_name(level)));
-    let size = if row.size() == 0 { String::new() } else { format!("\n{} KiB", row.size() / 1024) };
-    format!("{}{level}{size}", row.name().replace(" in", "\nin"))
+    let size = match row.size() {
+        0 => String::new(),
+        size if size % (1 << 20) == 0 => format!("\n{} MiB", size >> 20),
+        size => format!("\n{} KiB", size >> 10),
+    };
+    let peer = if row.is_peer() { format!("{}\n", row.via()) } else { String::new() };
+    format!("{peer}{}{level}{size}", row.name().replace(" in", "\nin"))
 }

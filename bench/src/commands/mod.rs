@@ -47,7 +47,7 @@ EXAMPLES
     am-bench table2 --wire 1gbit
     am-bench rpc --plot rpc.svg
     am-bench ordered --members 2,4 --plot ordered.svg
-    am-bench objects
+    am-bench objects --plot objects.svg
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
   In one process, no root:
@@ -143,7 +143,8 @@ pub(crate) enum Command {
     /// Orca paper [default: --hosts veth (namespaces on a bridge, root)]
     Ordered(OrderedArgs),
     /// Calls of a shared object: local reads, writes Safe and Agreed, `read_latest`, and a guard that wakes; beside messages of a bare
-    /// group of the same members and a bare request and its reply [default: --hosts veth (namespaces on a bridge, root)]
+    /// group of the same members, a bare request and its reply, openraft and Redis, and beside tables 1 and 4 of the Orca paper
+    /// [default: --hosts veth (namespaces on a bridge, root)]
     Objects(ObjectsArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory

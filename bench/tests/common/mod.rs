@@ -270,38 +270,64 @@ pub(crate) fn check_groups(lines: &[Value], members: u64, size: u64, transport: 
     assert_eq!(summary["paper"][1]["paper"], 273.0);
 }
 
-/// Checks the rows of `objects`, and that the summary's ratios are those of the rows.
-pub(crate) fn check_objects(lines: &[Value], members: u64, transport: &str, rounds: usize) {
+/// Checks the rows of `objects`, and that the summary's ratios are those of the rows. Without Redis it says how to install it.
+pub(crate) fn check_objects(lines: &[Value], members: u64, transport: &str, rounds: usize, has_redis: bool) {
     let rows: Vec<&Value> = lines.iter().filter(|line| line["via"].is_string()).collect();
     let summary = summary(lines);
-    assert_eq!(summary["missing"], Value::Array(vec![]));
+    let why = "redis-server is not installed: scripts/setup --with-peers";
+    let missing = if has_redis {
+        serde_json::json!([])
+    } else {
+        serde_json::json!([{ "what": "redis", "round": null, "why": why }])
+    };
+    assert_eq!(summary["missing"], missing);
     let found: Vec<_> = rows.iter().map(|line| (&line["via"], &line["call"], &line["level"], &line["size"])).collect();
-    assert_eq!(found.len(), 14, "{found:?}");
+    assert_eq!(found.len(), if has_redis { 22 } else { 21 }, "{found:?}");
     for line in &rows {
-        assert!(line["members"] == members && line["transport"] == transport, "{line}");
+        let is_peer = line["call"] == "set";
+        assert!(line["members"] == members && line["transport"] == if is_peer { "tcp" } else { transport }, "{line}");
         let at = |key: &str| line["ns"][key].as_f64().expect(key);
         assert!(0.0 < at("p50") && at("p50") <= at("p99") && line["n"].as_u64() > Some(0), "{line}");
         let count = |key: &str| line[key].as_array().map(Vec::len);
         let is_compared = line["via"] == "objects" && line["call"] != "read";
         assert_eq!(count("p50_by_round"), Some(rounds), "{line}");
         assert_eq!(count("over_bare_by_round"), is_compared.then_some(rounds), "{line}");
-        assert_eq!(count("last_p50_by_round"), (line["call"] == "message").then_some(rounds), "{line}");
-        assert_eq!(line["over_bare"].is_number(), is_compared, "{line}");
+        assert_eq!(count("over_write_by_round"), is_peer.then_some(rounds), "{line}");
+        assert_eq!(count("last_p50_by_round"), (line["via"] == "group").then_some(rounds), "{line}");
+        assert!(line["over_bare"].is_number() == is_compared && line["over_write"].is_number() == is_peer, "{line}");
     }
-    let p50 = |call: &str, level: Option<&str>| {
-        let is = |line: &&&Value| line["call"] == call && line["level"].as_str() == level && line["size"] == 0;
-        rows.iter().find(is).unwrap_or_else(|| panic!("no {call}, {level:?}"))["ns"]["p50"].as_f64().unwrap()
+    let row = |via: &str, call: &str, level: Option<&str>| {
+        let is = |line: &&&Value| {
+            line["via"] == via && line["call"] == call && line["level"].as_str() == level && line["size"] == 0
+        };
+        rows.iter().find(is).map(|line| line["ns"]["p50"].as_f64().unwrap())
     };
-    assert_eq!(summary["read_ns"].as_f64(), Some(p50("read", None)));
-    for (name, call, level, bare) in [
-        ("write_over_agreed", "write", "agreed", p50("message", Some("agreed"))),
-        ("write_over_safe", "write", "safe", p50("message", Some("safe"))),
-        ("latest_over_am", "read_latest", "safe", p50("request", None)),
+    let p50 = |via: &str, call: &str, level| row(via, call, level).unwrap_or_else(|| panic!("no {via}, {call}"));
+    assert_eq!(summary["read_ns"].as_f64(), Some(p50("objects", "read", None)));
+    let write = p50("objects", "write", Some("safe"));
+    for (name, over, under) in [
+        ("write_over_agreed", p50("objects", "write", Some("agreed")), p50("group", "message", Some("agreed"))),
+        ("write_over_safe", write, p50("group", "message", Some("safe"))),
+        ("latest_over_am", p50("objects", "read_latest", Some("safe")), p50("am", "request", None)),
+        ("openraft_over_write", p50("openraft", "set", None), write),
+        ("redis_over_write", row("redis", "set", None).unwrap_or_default(), write),
     ] {
-        let (ratio, expected) = (summary[name].as_f64().expect(name), p50(call, Some(level)) / bare);
+        if name == "redis_over_write" && !has_redis {
+            assert!(summary[name].is_null(), "{summary}");
+            continue;
+        }
+        let (ratio, expected) = (summary[name].as_f64().expect(name), over / under);
         assert!((ratio / expected - 1.0).abs() < 0.01, "{name}: {ratio}, and {expected} of the rows");
         assert_eq!(summary["range"][name].as_array().map(Vec::len), Some(2), "{summary}");
     }
+    let paper = summary["paper"].as_array().expect("the paper's rows");
+    assert!(paper.iter().all(|of| of["paper"].is_number() && of["ours"].as_f64() > Some(0.0)), "{summary}");
+}
+
+/// Whether the server of Redis is installed.
+pub(crate) fn has_redis() -> bool {
+    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
 }
 
 /// The row of a comparison.
