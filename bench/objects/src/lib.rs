@@ -1,5 +1,5 @@
-//! **What `am-bench objects` measures**: the calls of a shared object (`layers/objects`), beside the messages that they are made of, openraft
-//! and Redis, in one run, with the rows of the Orca paper (Bal et al., 1997, tables 1 and 4).
+//! **What `am-bench objects` measures**: the calls of a shared object (`layers/objects`), beside the messages that they are made of,
+//! openraft and Redis, in one run, with the rows of the Orca paper (Bal et al., 1997, tables 1 and 4).
 //!
 //! ```text
 //!   rounds ─▶ turn.rs: a space is opened, measured, ended       each member: a process on a host of its own
@@ -85,7 +85,8 @@ impl ObjectsArgs {
     /// Measure all rows in turn, print them, and plot them if asked.
     ///
     /// # Errors
-    /// It was interrupted, or the place cannot be made. A peer that is not there, or a turn that fails, is reported, and the others are measured.
+    /// It was interrupted, or the place cannot be made. A peer that is not there, or a turn that fails, is reported, and the
+    /// others are measured.
     pub fn run(&self, watch: &Watch) -> Result<(), Error> {
         let (topology, members) = (self.topology()?, self.members);
         let place = Place::new(&topology, members, self.here.cores.both()?)?;

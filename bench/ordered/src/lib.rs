@@ -1,5 +1,5 @@
 //! **What `am-bench ordered` measures**: totally ordered multicast in groups of several sizes, beside the bare request and reply that it is
-//! made of, and beside Corosync, in one run, with the rows of the Orca paper (Bal et al., 1997, section 5.1).
+//! made of, and beside Corosync and openraft, in one run, with the rows of the Orca paper (Bal et al., 1997, section 5.1).
 //!
 //! ```text
 //!   rounds ─▶ turn.rs: a group is opened, measured, ended        each member: a process on a host of its own (am_measure::members)
@@ -9,7 +9,8 @@
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
 //!
-//! `am-bench-objects` measures with the same places, processes and rows. `simulated/` has our groups alone, of up to 64 members, in virtual time.
+//! `am-bench-objects` measures with the same rows of bare groups, and with openraft as a store. `simulated/` has our groups alone, of up to
+//! 64 members, in virtual time.
 //!
 //! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member/mod.rs`.
 #![forbid(unsafe_code)]

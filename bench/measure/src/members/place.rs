@@ -92,7 +92,8 @@ impl Place {
         Ok(())
     }
 
-    /// The seat of the process with this index, among this number of processes, in the place of a group of this size. The members spin if each has a core.
+    /// The seat of the process with this index, among this number of processes, in the place of a group of this size.
+    /// The members spin if each has a core.
     pub fn seat(&self, index: usize, processes: usize, members: usize, how: DriverOptions) -> Seat {
         let (on, core) = (self.transports[index].clone(), self.core(index, members));
         Seat { index, members: processes, on, how, core, spins: members <= usable_cores() }
