@@ -5,6 +5,7 @@
 //!   rounds ─▶ turn.rs: a group is opened, measured, ended        each member: a process on a host of its own (am_measure::members)
 //!               │ orders, answers: protocol.rs                    member/ ─┬─ am.rs    a request and its reply
 //!               └────────────────────────────────────────────────▶         ├─ ours.rs  our group, Agreed or Safe
+//!                                                                          ├─ raft/    openraft, as a log or a store
 //!                                                                          └─ corosync.rs, bench/peers/corosync.c
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
