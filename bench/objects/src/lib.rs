@@ -6,6 +6,7 @@
 //!               │ orders, answers: protocol.rs                   member.rs ─▶ subject.rs, the object
 //!               ├───────────────────────────────────────────────▶
 //!               ├ bare messages, openraft: am-bench-ordered
+//!               ├ bare calls: caller.rs
 //!               └ a server on each host: redis/                  the last host: redis/client.rs
 //!   ─▶ measured.rs ─▶ report.rs, orca.rs, plot.rs
 //! ```
@@ -13,9 +14,7 @@
 //! Read first: `work.rs` (what is measured), then `protocol.rs`, then `member.rs`.
 #![forbid(unsafe_code)]
 
-// What `derive(Wire)` writes names `::am_rpc::codec`, which am-objects has, too.
-extern crate am_objects as am_rpc;
-
+mod caller;
 mod measured;
 mod member;
 mod orca;

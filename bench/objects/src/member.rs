@@ -7,8 +7,9 @@ use am_measure::deploy::Lines;
 use am_measure::drivers::facility;
 use am_measure::members::{LIMIT, LOOK, Led, answer, clock, name, serve};
 use am_measure::{Check, Error, Watch, changed, pin};
-use am_objects::{CallError, Shared, Space};
+use am_objects::{CallError, Placement, Shared, Space};
 
+use crate::caller::Caller;
 use crate::protocol::{Answer, Call, Job, Opening, Order, READS};
 use crate::redis::Client;
 use crate::repeat::{Done, repeat};
@@ -26,6 +27,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub fn be(watch: &Watch) -> Result<(), Error> {
     serve(watch, |first, orders| match first {
         Order::Open(opening) => Member::open(&opening, orders, watch).and_then(Member::run),
+        Order::Call(seat, to) => Caller::open(&seat, to, orders, watch).and_then(Caller::run),
         Order::Connect(to) => Client::open(&to, orders, watch).and_then(Client::run),
         _ => Err(Error::Refused("a member is not opened".to_owned())),
     })
@@ -59,11 +61,13 @@ impl Led<Order> for Member<'_> {
         if let Some(why) = self.space.ended() {
             return Err(Error::Lost(format!("the space has put this member out: {why:?}")));
         }
-        match self.job {
-            Job::Push if self.asked()? > self.pushed.len() as u64 => self.push(),
-            Job::Follow if self.writes()? % 2 != self.writes_before % 2 => self.touch(),
-            _ => Ok(()),
+        if self.job == Job::Push && self.asked()? > self.pushed.len() as u64 {
+            return self.push();
         }
+        if self.job == Job::Follow && self.writes()? % 2 != self.writes_before % 2 {
+            return self.touch();
+        }
+        Ok(())
     }
 }
 
@@ -81,7 +85,9 @@ impl<'a> Member<'a> {
             return Err(late("the other members"));
         }
         if seat.index == 0 {
-            space.create(OBJECT, &Subject::default()).map_err(lost)?;
+            let home = opening.home.map(name);
+            let placement = home.as_deref().map_or(Placement::Replicated, Placement::At);
+            space.create_at(OBJECT, &Subject::default(), placement).map_err(lost)?;
         }
         space.wait_until(LIMIT, |space| space.open::<Subject>(OBJECT).is_some());
         let object = space.open(OBJECT).ok_or_else(|| late("the object"))?.map_err(lost)?;
@@ -100,25 +106,20 @@ impl<'a> Member<'a> {
     }
 
     /// The items that were asked for in this measurement.
-    fn asked(&self) -> Result<u64, Error> {
-        Ok(self.read(|object| object.read().asked())? - self.asked_before)
+    fn asked(&mut self) -> Result<u64, Error> {
+        let object = self.object.clone();
+        Ok(self.end_of(object.read().asked())? - self.asked_before)
     }
 
-    /// The writes that have run here.
-    fn writes(&self) -> Result<u64, Error> {
-        self.read(|object| object.read().writes())
+    /// The writes that have run here, or where the object is kept.
+    fn writes(&mut self) -> Result<u64, Error> {
+        let object = self.object.clone();
+        self.end_of(object.read().writes())
     }
 
     fn touch(&mut self) -> Result<(), Error> {
         let object = self.object.clone();
         self.end_of(object.write().touch())
-    }
-
-    fn read<R>(&self, read: impl FnOnce(&Shared<Subject>) -> am_objects::Call<R>) -> Result<R, Error>
-    where
-        R: for<'d> am_objects::codec::Decode<'d>,
-    {
-        read(&self.object).now().unwrap_or(Err(CallError::Unknown)).map_err(lost)
     }
 
     fn push(&mut self) -> Result<(), Error> {
@@ -139,7 +140,8 @@ impl<'a> Member<'a> {
     }
 
     fn measure(&mut self, job: Job) -> Result<(), Error> {
-        self.asked_before = self.read(|object| object.read().asked())?;
+        self.asked_before = 0;
+        self.asked_before = self.asked()?;
         self.writes_before = self.writes()?;
         self.pushed.clear();
         answer(&Answer::Begun)?;
@@ -151,9 +153,9 @@ impl<'a> Member<'a> {
         }
         let Some(Order::Finish { writes, put }) = self.next()? else { return Err(Error::GivenUp) };
         self.job = Job::Serve;
-        self.wait_for(writes);
-        let found = self.writes()?;
-        let bytes = self.read(|object| object.read().bytes())?;
+        self.wait_for(writes)?;
+        let (found, object) = (self.writes()?, self.object.clone());
+        let bytes = self.end_of(object.read().bytes())?;
         if found < writes {
             return Err(Error::Lost(format!("of {writes} writes {found} have run within {} s", LIMIT.as_secs())));
         }
@@ -164,10 +166,12 @@ impl<'a> Member<'a> {
     }
 
     /// Until this number of writes has run here.
-    fn wait_for(&mut self, writes: u64) {
-        let object = self.object.clone();
-        let has_run = |found: Result<u64, CallError>| found.is_ok_and(|found| found >= writes);
-        self.space.wait_until(LIMIT, move |_| object.read().writes().now().is_ok_and(has_run));
+    fn wait_for(&mut self, writes: u64) -> Result<(), Error> {
+        let end = Instant::now() + LIMIT;
+        while self.writes()? < writes && Instant::now() < end {
+            self.space.wait(LOOK);
+        }
+        Ok(())
     }
 
     /// Call until the time is over, once at least.
@@ -181,6 +185,10 @@ impl<'a> Member<'a> {
             Call::Read => Ok(self.time_reads()),
             Call::Write(_) => self.time_write(&bytes, done),
             Call::Latest => self.time_latest(writes),
+            Call::Ask => {
+                let began = clock();
+                if self.writes()? == writes { Ok(clock() - began) } else { Err(changed()) }
+            }
             Call::Pop => self.time_pop(done),
             Call::Turns => self.time_turns(done),
         })
@@ -225,7 +233,7 @@ impl<'a> Member<'a> {
         self.touch()?;
         done.writes += 2;
         let both = self.writes_before + done.writes;
-        self.wait_for(both);
+        self.wait_for(both)?;
         let took = (clock() - began) / 2;
         if self.writes()? == both { Ok(took) } else { Err(changed()) }
     }

@@ -1,4 +1,4 @@
-//! The Orca paper's tables 1 and 4, and ours beside them. Its RPC and its object on one node (ROI) are rows of `am-bench rpc`.
+//! The Orca paper's tables 1 and 4, and ours beside them.
 
 use am_measure::paper::{Paper, PaperRow, shown};
 use am_measure::report::{Cell, Report};
@@ -33,7 +33,7 @@ fn megabytes(of: &Figures, row: Row, figure: Figure) -> Option<f64> {
 }
 
 /// Rows of table 4, and of tables 2 and 3 and section 5.1.1 those that they are compared with.
-const ROWS: [PaperRow<Figures>; 5] = [
+const ROWS: [PaperRow<Figures>; 7] = [
     PaperRow {
         name: "message, there and back",
         initial: None,
@@ -57,6 +57,20 @@ const ROWS: [PaperRow<Figures>; 5] = [
         unit: "MB/s",
         ours: |of| megabytes(of, Row::Write(Level::Agreed, LONG), Figure::Own),
     },
+    PaperRow {
+        name: "RPC latency",
+        initial: Some(585.0),
+        last: 171.0,
+        unit: "µs",
+        ours: |of| micros(of, Row::Call(0), Figure::Own),
+    },
+    PaperRow {
+        name: "ROI latency",
+        initial: Some(865.0),
+        last: 328.0,
+        unit: "µs",
+        ours: |of| micros(of, Row::Kept(0), Figure::Own),
+    },
 ];
 
 const PAPER: Paper<Figures> = Paper {
@@ -65,6 +79,7 @@ const PAPER: Paper<Figures> = Paper {
         ("GOI latency over a message's", 2, 0),
         ("GOI latency over multicast's", 2, 1),
         ("GOI throughput over multicast's", 4, 3),
+        ("ROI latency over RPC's", 6, 5),
     ],
 };
 

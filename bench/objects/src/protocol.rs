@@ -23,6 +23,8 @@ use crate::repeat::Done;
 pub(crate) struct Opening {
     pub(crate) seat: Seat,
     pub(crate) level: Level,
+    /// The member that keeps the object.
+    pub(crate) home: Option<usize>,
 }
 
 /// What a client of Redis connects to.
@@ -41,6 +43,8 @@ pub(crate) enum Call {
     /// With this number of bytes.
     Write(usize),
     Latest,
+    /// A read of what another process keeps.
+    Ask,
     Pop,
     /// A null write, and that of another member that follows it.
     Turns,
@@ -67,6 +71,8 @@ pub(crate) enum Job {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Open(Opening),
+    /// Serve remote procedure calls, or call this member.
+    Call(Seat, Option<usize>),
     /// Be a client of Redis.
     Connect(Connecting),
     Begin(Job),

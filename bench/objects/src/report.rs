@@ -10,9 +10,10 @@ use crate::orca;
 use crate::work::{Row, level_name};
 
 /// The ratios that a summary has.
-const RATIOS: [(&str, Row); 5] = [
+const RATIOS: [(&str, Row); 6] = [
     ("write_over_agreed", Row::Write(Level::Agreed, 0)),
     ("write_over_safe", Row::Write(Level::Safe, 0)),
+    ("remote_over_rpc", Row::Kept(0)),
     ("latest_over_am", Row::Latest(Level::Safe)),
     ("openraft_over_write", Row::Openraft),
     ("redis_over_write", Row::Redis),
@@ -68,14 +69,16 @@ impl Figures {
 const LEGEND: &str = concat!(
     "  request      a bare request and its reply, between two of the members' hosts\n",
     "  message      of a bare group of the same members, until its sender has it\n",
+    "  call         a bare remote procedure call between the same two processes\n",
     "  read         of the copy here; many in a loop, the time of one\n",
     "  write        until the caller has its result; 1 KiB, 1 MiB: of arguments\n",
     "  in turn      by two members, each after the other's: messages until the last member has it, half of the time of two writes\n",
     "  read_latest  a read, once this process has all writes that are done anywhere\n",
     "  pop          from one process's push to the result of the pop that waits for it at another\n",
+    "  kept         of an object that another process keeps\n",
     "  openraft     a key set through the leader, which answers when it has applied the write; in memory, over TCP\n",
     "  redis        SET and WAIT for replicas, with the primary a majority, in one segment; in memory, over TCP\n",
-    "  to bare      over a message of the same level and size; read_latest over the request; pop, writes in turn over a message until\n",
+    "  to bare      over a message of the same level and size; kept over the call; read_latest over the request; pop, writes in turn over a message until\n",
     "               the last member has it\n",
     "  to ours      over our null write, Safe\n",
 );
@@ -145,6 +148,8 @@ mod tests {
             let micros = match row {
                 Row::Request => 10,
                 Row::Message(Level::Agreed, _) | Row::Messages(Level::Agreed) => 20,
+                Row::Call(_) => 10,
+                Row::Kept(_) | Row::KeptRead => 12,
                 Row::Message(Level::Safe, _) | Row::Messages(Level::Safe) | Row::Read => 30,
                 Row::Write(Level::Agreed, _) => 22,
                 Row::Write(Level::Safe, _) => 45,
@@ -186,6 +191,7 @@ mod tests {
         close(&figures.ratios(Row::Pop(Level::Safe)), &[2.0, 4.0 / 3.0]);
         close(&figures.ratios(Row::Writes(Level::Agreed)), &[2.25, 1.5]);
         close(&figures.ratios(Row::Openraft), &[2.0, 3.0]);
+        close(&figures.ratios(Row::Kept(0)), &[1.2, 0.8]);
         assert!(figures.ratios(Row::Read).is_empty());
     }
 

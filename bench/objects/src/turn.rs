@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use am_bench_ordered::Setup;
 use am_measure::deploy::Group;
-use am_measure::members::{Process, end, member};
+use am_measure::members::{Process, Seat, end, member};
 use am_measure::{Error, RoundTrips, round_trips};
 use am_objects::Level;
 
@@ -38,11 +38,21 @@ pub(crate) fn take(setup: &Setup<'_>, turn: Turn, members: usize) -> Given {
             let samples = given.into_iter().map(|(_, sample)| Sample { own: sample.own, last: Some(sample.last) });
             (rows.into_iter().zip(samples).collect(), end)
         }
-        Turn::Space(_) | Turn::Redis => {
+        _ => {
             let mut given = vec![];
             let opened = match turn {
-                Turn::Space(level) => Members::open(setup, level, members),
-                _ => Members::open_redis(setup, members),
+                Turn::Space(level) => {
+                    Members::open(setup, members, |seat| Order::Open(Opening { seat, level, home: None }))
+                }
+                // The last one calls the one before it.
+                Turn::Kept => Members::open(setup, members, |seat| {
+                    Order::Open(Opening { seat, level: Level::Safe, home: Some(members - 2) })
+                }),
+                Turn::Rpc => Members::open(setup, members, |seat| {
+                    let to = (seat.index == members - 1).then_some(members - 2);
+                    Order::Call(seat, to)
+                }),
+                Turn::Redis | Turn::Bare(_) => Members::open_redis(setup, members),
             };
             let result = opened.and_then(|mut space| {
                 let result = turn.rows().try_for_each(|row| {
@@ -71,14 +81,14 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Start all, and wait until they have the object.
-    fn open(setup: &'a Setup<'a>, level: Level, members: usize) -> Result<Members<'a>, Error> {
+    fn open(setup: &'a Setup<'a>, members: usize, order: impl Fn(Seat) -> Order) -> Result<Members<'a>, Error> {
         setup.place.connect(members)?;
         let mut space = Members { setup, all: vec![], servers: vec![], writes: 0 };
         for index in 0..members {
             let seat = setup.place.seat(index, members, members, setup.how);
             let mut command = member(MEMBER)?;
             let mut process = setup.place.at(index, || Process::start(&mut command, index))??;
-            process.order(&Order::Open(Opening { seat, level }))?;
+            process.order(&order(seat))?;
             space.all.push(process);
         }
         space.each(|answer| matches!(answer, Answer::Ready).then_some(()))?;
@@ -112,11 +122,12 @@ impl<'a> Members<'a> {
 
     fn measure(&mut self, row: Row) -> Result<Sample, Error> {
         let call = match row {
-            Row::Write(_, size) => Call::Write(size),
+            Row::Write(_, size) | Row::Call(size) | Row::Kept(size) => Call::Write(size),
             Row::Latest(_) => Call::Latest,
             Row::Pop(_) => Call::Pop,
             Row::Writes(_) => Call::Turns,
             Row::Redis => Call::Write(0),
+            Row::KeptRead => Call::Ask,
             _ => Call::Read,
         };
         let nanos = |time: Duration| time.as_nanos() as u64;

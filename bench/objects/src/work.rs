@@ -18,6 +18,12 @@ pub(crate) enum Row {
     Write(Level, usize),
     /// A null write, by two processes in turn.
     Writes(Level),
+    /// A bare remote procedure call, with these bytes of arguments, between two of the processes.
+    Call(usize),
+    /// A write of an object that another process keeps, with these bytes of arguments.
+    Kept(usize),
+    /// A read of it.
+    KeptRead,
     /// A read by `read_latest`.
     Latest(Level),
     /// From one process's push to the result of the pop that waits for it at another.
@@ -37,7 +43,7 @@ use Level::{Agreed, Safe};
 
 impl Row {
     /// All, in the table's order.
-    pub(crate) const ALL: [Row; 22] = [
+    pub(crate) const ALL: [Row; 27] = [
         Row::Request,
         Row::Message(Agreed, 0),
         Row::Message(Safe, 0),
@@ -46,6 +52,8 @@ impl Row {
         Row::Message(Agreed, PAPER),
         Row::Messages(Agreed),
         Row::Messages(Safe),
+        Row::Call(0),
+        Row::Call(LONG),
         Row::Read,
         Row::Write(Agreed, 0),
         Row::Write(Safe, 0),
@@ -58,6 +66,9 @@ impl Row {
         Row::Latest(Safe),
         Row::Pop(Agreed),
         Row::Pop(Safe),
+        Row::KeptRead,
+        Row::Kept(0),
+        Row::Kept(LONG),
         Row::Openraft,
         Row::Redis,
     ];
@@ -67,6 +78,7 @@ impl Row {
         match self {
             Row::Request => "am",
             Row::Message(..) | Row::Messages(_) => "group",
+            Row::Call(_) => "rpc",
             Row::Openraft => Stack::Store.name(),
             Row::Redis => "redis",
             _ => "objects",
@@ -83,6 +95,9 @@ impl Row {
             Row::Write(..) => "write",
             Row::Writes(_) => "writes in turn",
             Row::Openraft | Row::Redis => "set",
+            Row::Call(_) => "call",
+            Row::Kept(_) => "write, kept",
+            Row::KeptRead => "read, kept",
             Row::Latest(_) => "read_latest",
             Row::Pop(_) => "pop",
         }
@@ -93,10 +108,11 @@ impl Row {
         matches!(self, Row::Openraft | Row::Redis)
     }
 
-    /// A read of the copy here, a bare request and peers have none.
+    /// What is no message of a group has none.
     pub(crate) fn level(self) -> Option<Level> {
         match self {
             Row::Request | Row::Read | Row::Openraft | Row::Redis => None,
+            Row::Call(_) | Row::Kept(_) | Row::KeptRead => None,
             Row::Message(level, _) | Row::Write(level, _) => Some(level),
             Row::Messages(level) | Row::Writes(level) | Row::Latest(level) | Row::Pop(level) => Some(level),
         }
@@ -104,7 +120,7 @@ impl Row {
 
     pub(crate) fn size(self) -> usize {
         match self {
-            Row::Message(_, size) | Row::Write(_, size) => size,
+            Row::Message(_, size) | Row::Write(_, size) | Row::Call(size) | Row::Kept(size) => size,
             _ => 0,
         }
     }
@@ -112,7 +128,9 @@ impl Row {
     /// The row that it is compared with: a bare one, or of peers our null write.
     pub(crate) fn under(self) -> Option<Row> {
         match self {
-            Row::Request | Row::Message(..) | Row::Messages(_) | Row::Read => None,
+            Row::Request | Row::Message(..) | Row::Messages(_) | Row::Call(_) | Row::Read => None,
+            Row::Kept(size) => Some(Row::Call(size)),
+            Row::KeptRead => Some(Row::Call(0)),
             Row::Write(level, size) => Some(Row::Message(level, size)),
             Row::Latest(_) => Some(Row::Request),
             Row::Writes(level) => Some(Row::Messages(level)),
@@ -152,16 +170,22 @@ pub(crate) enum Turn {
     Bare(Stack),
     /// A space at this level.
     Space(Level),
+    /// Remote procedure calls between two processes.
+    Rpc,
+    /// A space whose object one process keeps.
+    Kept,
     Redis,
 }
 
 impl Turn {
-    pub(crate) const ALL: [Turn; 7] = [
+    pub(crate) const ALL: [Turn; 9] = [
         Turn::Bare(Stack::Am),
         Turn::Bare(Stack::Agreed),
         Turn::Space(Agreed),
         Turn::Bare(Stack::Safe),
         Turn::Space(Safe),
+        Turn::Rpc,
+        Turn::Kept,
         Turn::Bare(Stack::Store),
         Turn::Redis,
     ];
@@ -170,6 +194,8 @@ impl Turn {
         match self {
             Turn::Bare(stack @ (Stack::Am | Stack::Store)) => stack.name().to_owned(),
             Turn::Redis => Row::Redis.via().to_owned(),
+            Turn::Rpc => Row::Call(0).via().to_owned(),
+            Turn::Kept => "objects, kept".to_owned(),
             Turn::Bare(stack) => format!("a bare group, {}", stack.name()),
             Turn::Space(level) => format!("objects, {}", level_name(level)),
         }
@@ -180,7 +206,11 @@ impl Turn {
         Row::ALL.into_iter().filter(move |row| match self {
             Turn::Bare(stack) => row.work(0).is_some_and(|work| work.stack == stack),
             Turn::Redis => *row == Row::Redis,
-            Turn::Space(level) => row.via() == "objects" && row.level().unwrap_or(Safe) == level,
+            Turn::Rpc => matches!(row, Row::Call(_)),
+            Turn::Kept => matches!(row, Row::Kept(_) | Row::KeptRead),
+            Turn::Space(level) => {
+                *row == Row::Read && level == Safe || row.via() == "objects" && row.level() == Some(level)
+            }
         })
     }
 }
@@ -196,7 +226,8 @@ mod tests {
             assert_eq!(turns, 1, "{row:?}");
             let is_compared = row.is_peer() || row.via() == "objects" && row != Row::Read;
             assert_eq!(row.under().is_some(), is_compared, "{row:?}");
-            let fits = |under: Row| under.work(3).is_some() != row.is_peer() && under.size() == row.size();
+            let is_bare = |under: Row| under.work(3).is_some() || matches!(under, Row::Call(_));
+            let fits = |under: Row| is_bare(under) != row.is_peer() && under.size() == row.size();
             assert!(row.under().is_none_or(fits), "{row:?}");
         }
     }

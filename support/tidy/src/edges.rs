@@ -61,7 +61,10 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("bench/papers", &["am-measure", "active-messages", "core", "layers", "backends"]),
     ("bench/ordered", &["am-measure", "active-messages", "am-ordered", "am-netns"]),
     // Objects are above groups: it measures both with the processes of the other.
-    ("bench/objects", &["am-measure", "am-bench-ordered", "active-messages", "am-objects", "am-ordered", "am-netns"]),
+    (
+        "bench/objects",
+        &["am-measure", "am-bench-ordered", "am-objects", "am-rpc", "active-messages", "am-ordered", "am-netns"],
+    ),
     ("bench/rpc", &["am-measure", "active-messages", "am-rpc"]),
     (
         "bench",
