@@ -174,6 +174,10 @@ impl Calls {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.questions.is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }

@@ -221,27 +221,36 @@ impl Courier {
 
     /// What follows from the messages that have arrived.
     pub(crate) fn go_on(&mut self, order: &mut impl Order) -> usize {
-        let now = self.inbox.time();
-        self.calls.borrow_mut().expire(now);
-        let is_primary = order.is_primary() && !order.has_ended();
-        let failed = {
-            let mut table = self.table.borrow_mut();
-            table.is_primary = is_primary;
-            table.objects.failed
-        };
-        if let Some(why) = failed.or_else(|| order.has_ended().then_some(CallError::Ended)) {
+        let mut table = self.table.borrow_mut();
+        table.is_primary = order.is_primary() && !order.has_ended();
+        let failed = table.objects.failed.or_else(|| order.has_ended().then_some(CallError::Ended));
+        if let Some(why) = failed {
             self.calls.borrow_mut().end_all(why);
             self.inbox.close(&Err(why));
-            self.table.borrow_mut().close();
+            table.close();
             return 0;
         }
-        let done = self.go_on_with_calls(order, now) + self.give_away(order);
-        let (digests, is_first) = (self.table.borrow().objects.digests.take(), order.view().sequencer == order.me());
-        if !is_first {
-            return done;
+        let has_news = table.has_news() || !self.early.is_empty() || !self.again.is_empty();
+        drop(table);
+        if !self.calls.borrow().is_empty() {
+            let now = self.inbox.time();
+            self.calls.borrow_mut().expire(now);
         }
+        // Most turns have none.
+        if !has_news && self.answers.borrow().is_empty() {
+            return 0;
+        }
+        self.go_on_with_calls(order) + self.give_away(order) + self.tell_all(order)
+    }
+
+    /// What one process tells the others.
+    fn tell_all(&mut self, order: &mut impl Order) -> usize {
         let table = self.table.borrow();
-        let members = if table.objects.has_changed.replace(false) { table.gone() } else { vec![] };
+        let (digests, has_changed) = (table.objects.digests.take(), table.objects.has_changed.replace(false));
+        if order.view().sequencer != order.me() {
+            return 0;
+        }
+        let members = if has_changed { table.gone() } else { vec![] };
         drop(table);
         let sent = digests.len() + usize::from(!members.is_empty());
         for (object, writes, digest) in digests {
@@ -250,11 +259,12 @@ impl Courier {
         if !members.is_empty() {
             self.send(order, None, &Command::Gone { members });
         }
-        done + sent
+        sent
     }
 
     /// Calls that other processes have answered, or that are made again.
-    fn go_on_with_calls(&mut self, order: &mut impl Order, now: Duration) -> usize {
+    fn go_on_with_calls(&mut self, order: &mut impl Order) -> usize {
+        let now = self.inbox.time();
         let mut table = self.table.borrow_mut();
         table.ask_again();
         let (back, cancelled, position) =

@@ -61,6 +61,13 @@ impl Table {
         self.objects.has_changed.set(true);
     }
 
+    /// Whether there is anything that follows from messages.
+    pub(crate) fn has_news(&self) -> bool {
+        let waits = [self.later.len(), self.cancelled.len(), self.objects.back.len(), self.objects.leaving.len()];
+        let is_told = self.objects.digests.borrow().is_empty() && !self.objects.has_changed.get();
+        waits != [0; 4] || !is_told || self.objects.has_lost
+    }
+
     /// The callers of writes that wait, and the processes that keep objects, and are not in the space any more.
     pub(crate) fn gone(&self) -> Vec<u64> {
         let waiting = self.objects.all.values().flat_map(|entry| entry.waiting.all());

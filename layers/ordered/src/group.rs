@@ -40,6 +40,8 @@ pub struct Group<R> {
     pieces_at: Option<Duration>,
     /// A message whose frame waits for room. All that the core says after it waits, too.
     waits: Option<Output>,
+    /// Nothing is due before this time, unless a message arrives or the program calls: a turn costs little until then.
+    rests_until: Option<Duration>,
     /// The bytes of the state, if it is too long for a process that joins.
     too_long: Option<usize>,
     ended: Option<Ended>,
@@ -216,6 +218,7 @@ impl<R: Replica> Group<R> {
             contacts,
             next_contact: 0,
             pieces_at: None,
+            rests_until: None,
             waits: None,
             too_long: None,
             ended: None,
@@ -239,6 +242,7 @@ impl<R: Replica> Group<R> {
             NotSent::Full(waiting) => SendError::Full(waiting),
             NotSent::Ended => SendError::Ended,
         })?;
+        self.rests_until = None;
         self.carry_out();
         Ok(MessageId(id))
     }
@@ -252,6 +256,7 @@ impl<R: Replica> Group<R> {
     /// misses nothing. It takes a round trip to a majority, and no message of the order. Without a majority it waits for one.
     pub fn catch_up(&mut self, level: Level) -> u64 {
         let question = self.inside.core.catch_up(self.endpoint.time(), level);
+        self.rests_until = None;
         self.carry_out();
         question
     }
@@ -259,7 +264,7 @@ impl<R: Replica> Group<R> {
     /// Receive, deliver, and send what waits. Returns how much was done: 0 if nothing.
     pub fn poll(&mut self) -> usize {
         let handled = self.endpoint.poll(&mut self.inside);
-        handled + self.go_on()
+        handled + self.go_on(handled)
     }
 
     /// Poll until something was done or the time is over. Sleep meanwhile.
@@ -289,10 +294,10 @@ impl<R: Replica> Group<R> {
         if done > 0 || longest.is_zero() {
             return done;
         }
-        let due = self.inside.core.next_time();
+        let due = self.rests_until.unwrap_or_else(|| self.inside.core.next_time());
         let timer = self.pieces_at.map_or(due, |at| at.min(due)).saturating_sub(self.endpoint.time());
         let handled = wait(&mut self.endpoint, &mut self.inside, timer.min(longest).min(LONGEST_SLEEP));
-        handled + self.go_on()
+        handled + self.go_on(handled)
     }
 
     /// Poll until the replica is as wanted or the time is over. Returns whether it is.
@@ -320,6 +325,7 @@ impl<R: Replica> Group<R> {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
         self.inside.core.leave(self.endpoint.time());
+        self.rests_until = None;
         while self.ended.is_none() && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
@@ -458,8 +464,11 @@ impl<R: Replica> Group<R> {
     }
 
     /// Let the core do what is due, carry it out, and send.
-    fn go_on(&mut self) -> usize {
+    fn go_on(&mut self, handled: usize) -> usize {
         let now = self.endpoint.turn_time();
+        if handled == 0 && self.rests_until.is_some_and(|until| now < until) {
+            return 0;
+        }
         if self.inside.core.next_time() <= now {
             self.inside.core.on_time(now);
         }
@@ -468,6 +477,9 @@ impl<R: Replica> Group<R> {
             self.tidy_at = now + TIDY;
             self.links.close_unused(&self.endpoint);
         }
+        let has_more = done > 0 || self.waits.is_some() || self.pieces_at.is_some() || self.links.has_more();
+        let rests = !has_more && self.backlog() == 0;
+        self.rests_until = rests.then(|| self.inside.core.next_time().min(self.tidy_at));
         done
     }
 

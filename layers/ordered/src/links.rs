@@ -91,6 +91,11 @@ impl Links {
         sent
     }
 
+    /// Whether a message waits.
+    pub(crate) fn has_more(&self) -> bool {
+        self.links.values().flatten().flatten().any(|waiting| !waiting.queue.is_empty())
+    }
+
     /// The nodes that have taken nothing for this time, though something was for them.
     pub(crate) fn unreached(&self, now: Duration, time: Duration) -> impl Iterator<Item = &str> {
         let is_stuck = move |waiting: &Waiting| waiting.stuck_since.is_some_and(|since| since + time <= now);

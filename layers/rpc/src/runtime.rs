@@ -479,11 +479,14 @@ impl Runtime {
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
     pub(crate) fn after_turn(&self) -> bool {
+        self.is_due() && self.look_at_all()
+    }
+
+    /// Whether a turn has to look at more than messages.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
         let is_due = |next| next <= self.sender.turn_time();
-        if !self.tasks.is_woken() && !self.agenda.next.get().is_some_and(is_due) {
-            return false;
-        }
-        self.look_at_all()
+        self.tasks.is_woken() || self.agenda.next.get().is_some_and(is_due)
     }
 
     #[cold]
