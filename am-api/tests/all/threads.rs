@@ -151,3 +151,33 @@ fn a_peer_that_dies_in_the_middle_is_noticed_and_its_messages_come_back() {
         },
     );
 }
+
+/// One that waits at its own endpoint would sleep on, although its poll has received what is for the other one.
+#[test]
+fn a_wait_ends_for_what_another_endpoint_gets() {
+    let done = AtomicU64::new(0);
+    let (sent, handled) = two_threads(
+        |plug| {
+            let mut side = open("alpha", plug);
+            let to = side.endpoint.connect("beta", "other").unwrap();
+            side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
+            let sent = side.endpoint.request(&mut side.state, to, ECHO, &[7], b"");
+            side.endpoint.wait_until(&mut side.state, LONG, |_| done.load(SeqCst) == 1);
+            sent.is_ok()
+        },
+        |plug| {
+            let mut side = open("beta", plug);
+            let mut other = side.node.endpoint::<u64>("other").expect("an endpoint");
+            let mut handled = 0;
+            other.on_request(ECHO, |handled, Request { message, .. }| *handled = message.word(0));
+            let end = std::time::Instant::now() + LONG;
+            while handled == 0 && std::time::Instant::now() < end {
+                assert_eq!(side.endpoint.wait_any(&mut side.state, 2 * LONG), 0, "nothing is for it");
+                other.poll(&mut handled);
+            }
+            done.fetch_add(1, SeqCst);
+            handled
+        },
+    );
+    assert!(sent && handled == 7);
+}

@@ -347,3 +347,11 @@ impl Courier {
         done
     }
 }
+
+/// The space is gone. Threads that wait for their calls hear of it.
+impl Drop for Courier {
+    fn drop(&mut self) {
+        self.calls.borrow_mut().end_all(CallError::Unknown);
+        self.inbox.close(&Err(CallError::Ended));
+    }
+}

@@ -212,3 +212,17 @@ fn a_long_argument_is_refused_and_others_run() {
     }
     assert_eq!(space.block_on(desk.write().next()).as_deref(), Ok("0"));
 }
+
+#[test]
+fn a_space_that_is_dropped_ends_its_calls() {
+    let mut space = founds(&node("m0", "sim:3508"));
+    let jobs = space.create("jobs", &Jobs::default()).expect("a majority");
+    let waits = std::thread::spawn({
+        let jobs = jobs.clone();
+        move || jobs.write().pop().wait()
+    });
+    assert!(space.wait_until(LONG, |space| space.waiting() == 1));
+    drop(space);
+    assert_eq!(waits.join().expect("no panic"), Err(CallError::Unknown));
+    assert_eq!(jobs.write().push(1).wait(), Err(CallError::Ended));
+}

@@ -3,6 +3,7 @@
 #[allow(dead_code)] // these tests use a part
 #[path = "../all/common.rs"]
 mod common;
+mod ledger;
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
