@@ -68,7 +68,7 @@ pub use counters::Counters;
 pub use descriptors::interface_index;
 pub use error::{AttachError, CopyError, CountersError, LoadError, SocketError, setcap};
 pub use kernel::Kernel;
-pub use mark::{has_descriptor, process_name, sibling};
+pub use mark::{has_descriptor, is_marked, process_name, sibling};
 pub use probe::{Probe, ProbeError};
 pub use raw::Raw;
 pub use share::{NodeSwitch, Program, ShareError};

@@ -30,8 +30,17 @@ impl Mark {
 
 /// Another process with a program of ours on the interface with this index, in the calling thread's network namespace.
 pub fn sibling(interface: u32) -> Option<u32> {
-    let sockets = fs::read_to_string("/proc/thread-self/net/unix").ok()?;
-    sockets.lines().filter_map(|line| process_of(line, interface)).find(|pid| *pid != process::id())
+    processes(interface).into_iter().find(|pid| *pid != process::id())
+}
+
+/// Whether this process has a program there.
+pub fn is_marked(interface: u32) -> bool {
+    processes(interface).contains(&process::id())
+}
+
+fn processes(interface: u32) -> Vec<u32> {
+    let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
+    sockets.lines().filter_map(|line| process_of(line, interface)).collect()
 }
 
 /// The name of a process.
@@ -69,13 +78,11 @@ mod tests {
         assert_eq!(process_of(&line(3), 3), Some(77));
         assert_eq!(process_of(&line(33), 3), None);
         assert_eq!(process_of("0000: 00000002 00000000 00000000 0002 01 123 /run/am-xdp/3/77/0", 3), None);
-        let read = || fs::read_to_string("/proc/thread-self/net/unix").unwrap();
-        let ours = |text: &str| text.lines().any(|line| process_of(line, u32::MAX) == Some(process::id()));
         let marks = [Mark::new(u32::MAX), Mark::new(u32::MAX)];
-        assert!(ours(&read()));
+        assert!(is_marked(u32::MAX));
         assert_eq!(sibling(u32::MAX), None, "this process is none of its own");
         drop(marks);
-        assert!(!ours(&read()));
+        assert!(!is_marked(u32::MAX));
     }
 
     #[test]

@@ -282,7 +282,7 @@ pub(crate) fn check_objects(lines: &[Value], members: u64, transport: &str, roun
     };
     assert_eq!(summary["missing"], missing);
     let found: Vec<_> = rows.iter().map(|line| (&line["via"], &line["call"], &line["level"], &line["size"])).collect();
-    assert_eq!(found.len(), if has_redis { 22 } else { 21 }, "{found:?}");
+    assert_eq!(found.len(), if has_redis { 27 } else { 26 }, "{found:?}");
     for line in &rows {
         let is_peer = line["call"] == "set";
         assert!(line["members"] == members && line["transport"] == if is_peer { "tcp" } else { transport }, "{line}");
@@ -308,6 +308,7 @@ pub(crate) fn check_objects(lines: &[Value], members: u64, transport: &str, roun
     for (name, over, under) in [
         ("write_over_agreed", p50("objects", "write", Some("agreed")), p50("group", "message", Some("agreed"))),
         ("write_over_safe", write, p50("group", "message", Some("safe"))),
+        ("remote_over_rpc", p50("objects", "write, kept", None), p50("rpc", "call", None)),
         ("latest_over_am", p50("objects", "read_latest", Some("safe")), p50("am", "request", None)),
         ("openraft_over_write", p50("openraft", "set", None), write),
         ("redis_over_write", row("redis", "set", None).unwrap_or_default(), write),

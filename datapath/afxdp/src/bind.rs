@@ -48,8 +48,11 @@ pub(crate) fn bind(
                 if waited >= next_look {
                     next_look += Duration::from_secs(1);
                     let holders = Holders::find();
-                    if !holders.is_empty() || waited >= CLEAN_UP_TIMEOUT {
-                        let (name, is_ours) = (interface.name.clone(), am_bpf::sibling(interface.index).is_some());
+                    let (name, is_ours) = (interface.name.clone(), am_bpf::sibling(interface.index).is_some());
+                    // What this process has is on other interfaces.
+                    let is_elsewhere = holders.are_this_process() && !am_bpf::is_marked(interface.index);
+                    let may_be_free = holders.is_empty() || is_elsewhere;
+                    if !may_be_free || waited >= CLEAN_UP_TIMEOUT {
                         return Err(XdpOpenError::Busy { interface: name, queue: options.queue, holders, is_ours });
                     }
                 }

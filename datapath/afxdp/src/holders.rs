@@ -38,6 +38,11 @@ impl Holders {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Whether it is this process, and no other one.
+    pub(crate) fn are_this_process(&self) -> bool {
+        !self.is_empty() && self.0.iter().all(|(pid, _)| *pid == std::process::id())
+    }
 }
 
 /// Other processes of our network namespace for which `holds` is true.

@@ -1,10 +1,11 @@
 //! Objects that one process keeps, and objects that move.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use am_objects::{Call, CallError, Placed, Placement, Shared, Space};
 
-use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, jobs_with, joins, node, result, until};
+use crate::common::{Jobs, JobsReads, JobsWrites, LONG, founds, jobs, jobs_at, jobs_with, joins, node, result, until};
 
 /// Place the queue by this process, and wait until all know where it is.
 fn place(spaces: &mut [Space], jobs: &[Shared<Jobs>], by: usize, placement: Placement<'_>, placed: Placed<'_>) {
@@ -173,4 +174,24 @@ fn an_object_follows_its_use_and_comes_back() {
         }
     }
     until(&mut spaces, |spaces| spaces.iter().zip(&jobs).all(|(space, jobs)| space.placed(jobs) == Placed::Replicated));
+}
+
+/// Whatever is under way when a space is dropped, its node closes, and its address is free.
+#[test]
+fn a_space_that_is_dropped_lets_its_node_go() {
+    let addresses = [(); 2].map(|()| format!("127.0.0.1:{}", am_netns::free_port(Ipv4Addr::LOCALHOST)));
+    let on = |own: usize| format!("udp:{},peer={}", addresses[own], addresses[1 - own]);
+    let nodes = [0, 1].map(|own| node(&format!("m{own}"), &on(own)));
+    let (mut spaces, jobs) = jobs_at(nodes.into(), LONG);
+    place(&mut spaces, &jobs, 0, Placement::At("m0"), Placed::At("m0"));
+    let (waits, _later) = (jobs[1].write().pop(), jobs[1].read().len());
+    until(&mut spaces, |spaces| spaces[1].waiting() > 0);
+    let calls: Vec<_> = (0..100).map(|number| jobs[1].write().take(number)).collect();
+    (0..20).for_each(|_| spaces.iter_mut().for_each(|space| _ = space.poll()));
+    drop(spaces);
+    for own in 0..2 {
+        assert!(am_api::Node::open("again", &on(own)).is_ok(), "its address is in use");
+    }
+    assert_eq!(waits.now().map_err(|_| "it waits"), Ok(Err(CallError::Unknown)));
+    drop(calls);
 }
