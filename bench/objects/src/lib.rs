@@ -23,9 +23,15 @@ mod protocol;
 mod redis;
 mod repeat;
 mod report;
+mod speedups;
 mod subject;
 mod turn;
 mod work;
+
+/// Water and the solver of linear equations.
+#[allow(dead_code, reason = "the examples use the rest")]
+#[path = "../../../layers/objects/examples/programs/mod.rs"]
+mod programs;
 
 use clap::Args;
 
@@ -38,6 +44,7 @@ use turn::take;
 use work::{Row, Turn};
 
 pub use member::be as be_member;
+pub use speedups::SpeedupsArgs;
 
 /// The options of `objects`.
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,7 @@ mod measured;
 
 use std::io::{ErrorKind, Write, stdout};
 
-use am_bench_objects::{self as objects, ObjectsArgs};
+use am_bench_objects::{self as objects, ObjectsArgs, SpeedupsArgs};
 use am_bench_ordered::{self as ordered, OrderedArgs};
 use am_bench_rpc::RpcArgs;
 use am_papers::ablation::AblationArgs;
@@ -55,6 +55,7 @@ EXAMPLES
     am-bench contention --hosts sim
     am-bench permute --hosts sim --nodes 92
     am-bench scale
+    am-bench speedups --plot speedups.svg
     am-bench latency --hosts sim --on sim:7,loss=0.01,delay=10us
   On two machines:
     beta$  am-bench --serve --on xdp:eth1 --name beta
@@ -146,6 +147,9 @@ pub(crate) enum Command {
     /// group of the same members, a bare request and its reply, openraft and Redis, and beside tables 1 and 4 of the Orca paper
     /// [default: --hosts veth (namespaces on a bridge, root)]
     Objects(ObjectsArgs),
+    /// Speed-ups of Water and a solver of linear equations, which share objects: on 1 to 8 simulated hosts, with compute times of this
+    /// machine, and on its cores; beside figures 6 and 7 of the Orca paper
+    Speedups(SpeedupsArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -231,6 +235,7 @@ impl Cli {
             Some(Command::Rpc(args)) => args.run(watch),
             Some(Command::Ordered(args)) => args.run(watch),
             Some(Command::Objects(args)) => args.run(watch),
+            Some(Command::Speedups(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),

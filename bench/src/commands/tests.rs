@@ -30,6 +30,7 @@ fn places(line: &str) -> Result<Vec<Topology>, String> {
         Some(Command::Rpc(args)) => one(args.topology()),
         Some(Command::Ordered(args)) => one(args.topology()),
         Some(Command::Objects(args)) => one(args.topology()),
+        Some(Command::Speedups(args)) => args.check().map(none),
         Some(Command::Serve(args)) => args.transport().map(|_| vec![]),
         None if cli.serve => cli.end.transport().map(|_| vec![]),
         None => cli.run(&Watch::default()).map(none),

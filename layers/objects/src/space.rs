@@ -191,6 +191,14 @@ impl Builder<'_> {
         self.open(name, None, |node, settings, table| Group::join(node, name, contacts, settings, table))
     }
 
+    /// Found a space, or join it by a contact, in a simulation: as a member of the caller's choice, so that each run is the same. No other
+    /// process may ever be this one.
+    #[doc(hidden)]
+    pub fn simulated(self, name: &str, member: u64, contact: Option<&str>) -> Result<Space, OpenError> {
+        let me = (MemberId(member), contact);
+        self.open(name, None, |node, settings, table| Group::simulated(node, name, me, settings, table))
+    }
+
     fn open(
         self,
         name: &str,

@@ -38,6 +38,22 @@ pub trait Simulated {
     fn visits_and_looks(&self) -> (u64, u64) {
         (0, 0)
     }
+
+    /// What the last turn took beside its frames and endpoints: what a program has computed.
+    fn computed(&mut self) -> Nanos {
+        0
+    }
+}
+
+/// What joins the hosts of a [`World`].
+#[derive(Clone, Copy, Debug)]
+pub struct Cable {
+    /// The payload of a frame.
+    pub mtu: u32,
+    /// How many times the bandwidth between the two halves of the hosts is less than that of their links.
+    pub oversubscription: Option<u64>,
+    /// From a host to the switch, and from there to another host.
+    pub delay: Nanos,
 }
 
 /// What a host of a [`World`] is opened with.
@@ -88,6 +104,20 @@ impl<'a, H: Simulated> World<'a, H> {
         mtu: u32,
         oversubscription: Option<u64>,
         watch: &'a Watch,
+        open: impl FnMut(Seat) -> Result<H, Error>,
+    ) -> Result<World<'a, H>, Error> {
+        let delay = NetOptions::calm(hosts).delay;
+        World::joined(hosts, Cable { mtu, oversubscription, delay }, watch, open)
+    }
+
+    /// The same, over this cable.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn joined(
+        hosts: usize,
+        Cable { mtu, oversubscription, delay }: Cable,
+        watch: &'a Watch,
         mut open: impl FnMut(Seat) -> Result<H, Error>,
     ) -> Result<World<'a, H>, Error> {
         let calm = NetOptions::calm(hosts);
@@ -103,6 +133,7 @@ impl<'a, H: Simulated> World<'a, H> {
             switch_buffer: 512 << 10,
             switch_addresses: 8192,
             trunk,
+            delay,
             ..calm
         };
         let net = Rc::new(RefCell::new(Net::new(options)));
@@ -183,7 +214,7 @@ impl<'a, H: Simulated> World<'a, H> {
         let cost = POLL + endpoints + FRAME * (frames - place.paid);
         (place.paid, place.looked) = (frames, (visits, looks));
         place.random = place.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let cost = cost + (place.random >> 33) % (cost / 8 + 1);
+        let cost = cost + (place.random >> 33) % (cost / 8 + 1) + place.host.computed();
         place.busy_until = now + cost;
         place.worked += cost;
         let due = if was_busy || has_more { place.busy_until } else { now + NAP };
