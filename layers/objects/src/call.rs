@@ -79,7 +79,10 @@ impl<R: for<'a> Decode<'a>> Call<R> {
         match self.now() {
             Ok(result) => result,
             Err(Call(State::Pending(pending))) if pending.inbox.is_on_node_thread() => Err(CallError::OnNodeThread),
-            Err(Call(State::Pending(pending))) => pending.slot.wait(),
+            Err(Call(State::Pending(pending))) => {
+                let _waits = pending.inbox.waiters.wait();
+                pending.slot.wait()
+            }
             Err(Call(State::Ready(_))) => Err(CallError::Unknown),
         }
     }

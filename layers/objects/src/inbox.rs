@@ -10,6 +10,7 @@ use am_api::NodeWaker;
 
 use crate::ask::Sent;
 use crate::error::CallError;
+use crate::helper::Waiters;
 use crate::slot::{Outcome, Slot};
 
 /// The most calls that wait to leave.
@@ -36,6 +37,7 @@ pub(crate) struct Inbox {
     /// `None` once the space has ended.
     wishes: Mutex<Option<VecDeque<Wish>>>,
     waker: NodeWaker,
+    pub(crate) waiters: Waiters,
     owner: ThreadId,
     began: Instant,
     /// When the last question whose answer has come was asked, in nanoseconds after the beginning: the objects here are not older. 0: never.
@@ -51,6 +53,7 @@ impl Inbox {
         Inbox {
             wishes,
             waker,
+            waiters: Waiters::default(),
             owner,
             began: Instant::now(),
             fresh_at: AtomicU64::new(0),

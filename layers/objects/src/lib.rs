@@ -102,6 +102,11 @@
 //! }
 //! ```
 //!
+//! # A program that computes
+//!
+//! A space is served by the thread that polls it. A process that does not poll for the group's patience is put out, and meanwhile its copies are old. A
+//! program that computes has a [`Helper`]: a thread that has the space, and sleeps until something arrives.
+//!
 //! # Where an object is
 //!
 //! | [`Placement`] | a read | a write | a crash |
@@ -147,6 +152,7 @@ mod courier;
 mod digest;
 mod entry;
 mod error;
+mod helper;
 mod homes;
 mod inbox;
 #[cfg(test)]
@@ -179,6 +185,7 @@ pub use am_rpc::Wire;
 pub use am_rpc::codec;
 pub use call::Call;
 pub use error::CallError;
+pub use helper::{Helper, HelperPanicked, StartError, StopError};
 pub use object::{Malformed, Object, Operation};
 pub use shared::{Here, Latest, Reads, Shared, Writes};
 pub use space::{Builder, NotLeft, OpenError, Placed, Placement, Space};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use am_api::{EndpointError, Node, NodeWaker};
+use am_api::{EndpointError, Idle, Node, NodeWaker};
 use am_ordered::{Ended, Event, Group, Level, MemberId, MessageId, SendError, Settings, View};
 use am_rpc::RpcError;
 use am_rpc::codec::to_vec;
@@ -335,8 +335,22 @@ impl Space {
         }
     }
 
+    /// How a wait of this process's thread waits: it spins, yields, or sleeps at once.
+    pub fn set_idle(&mut self, idle: Idle) {
+        self.net.group.set_idle(idle);
+    }
+
+    pub(crate) fn waker(&self) -> &NodeWaker {
+        &self.waker
+    }
+
+    /// Whether another thread waits for a call.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.courier.inbox.waiters.any()
+    }
+
     /// Poll. If there was nothing to do, sleep once, for this time at most.
-    fn turn(&mut self, longest: Duration) -> usize {
+    pub(crate) fn turn(&mut self, longest: Duration) -> usize {
         let sent = self.courier.send_wishes(&mut self.net);
         let longest = if sent > 0 { Duration::ZERO } else { longest };
         let done = sent + self.net.group.turn(longest);

@@ -5,7 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, EndpointError, Node, Request};
+use am_api::{Endpoint, EndpointError, Idle, Node, Request};
 use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
@@ -277,6 +277,11 @@ impl<R: Replica> Group<R> {
                 return done;
             }
         }
+    }
+
+    /// How a wait of this member waits: it spins, yields, or sleeps at once.
+    pub fn set_idle(&mut self, idle: Idle) {
+        self.endpoint.set_idle(idle);
     }
 
     /// Poll. If there was nothing to do, sleep once: for this time at most, until a message arrives, a timer is due, another endpoint of the node has

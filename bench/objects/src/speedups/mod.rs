@@ -29,7 +29,7 @@ use crate::programs::equations::System;
 use crate::programs::on_threads;
 use crate::programs::water::Water;
 use host::{Host, Seen};
-use times::Times;
+use times::{Operation, Times, timed};
 
 /// The options of `speedups`.
 #[derive(Clone, Debug, Args)]
@@ -44,7 +44,7 @@ pub struct SpeedupsArgs {
     #[arg(long, default_value_t = 100, value_name = "N", help_heading = "What")]
     steps: u64,
     /// Equations of the solver; with several numbers the first is simulated on all hosts, the others on the most
-    #[arg(long, value_delimiter = ',', default_value = "300,600,1200", value_name = "N,...", value_parser = at_least_hosts, help_heading = "What")]
+    #[arg(long, value_delimiter = ',', default_value = "300,600,900,1200", value_name = "N,...", value_parser = at_least_hosts, help_heading = "What")]
     equations: Vec<usize>,
     /// Iterations of the solver, at most
     #[arg(long, default_value_t = 2070, value_name = "N", help_heading = "What")]
@@ -113,8 +113,8 @@ struct Row {
 #[derive(Debug)]
 struct Speedups {
     rows: Vec<Row>,
-    /// What the execution of a write costs a simulated host: the program, and the time.
-    operations: Vec<(&'static str, Nanos)>,
+    /// What writes cost a simulated host: the program, its size, and the times.
+    operations: Vec<(&'static str, usize, Operation)>,
     args: SpeedupsArgs,
 }
 
@@ -180,14 +180,15 @@ impl Speedups {
     ) -> Result<(), Error> {
         let most = hosts.iter().max().copied().unwrap_or(1);
         progress.say(&format!("a write of {}", P::NAME));
-        let operation = times::operation(&**program, most)?;
-        self.operations.push((P::NAME, operation));
+        let operation = Operation::measure(&**program, most)?;
+        self.operations.push((P::NAME, size, operation));
         let alone = program.alone();
         for hosts in hosts {
             progress.say(&format!("{} on {hosts} simulated hosts", P::NAME));
             let times = Times::measure(&**program, *hosts, usize::from(self.args.rounds), watch)?;
-            let compute = Charges { steps: times.steps.clone(), operation, delay: self.args.delay };
-            let seen = run(program, *hosts, &compute, watch)?;
+            let operation = operation.mean(*hosts);
+            let charges = Charges { steps: times.steps.clone(), operation, delay: self.args.delay };
+            let seen = run(program, *hosts, &charges, watch)?;
             let time = seen.time();
             self.rows.push(Row {
                 program: P::NAME,
@@ -219,7 +220,7 @@ impl Speedups {
             let (mut ratios, mut times, mut is_equal) = (vec![], vec![], true);
             for round in 0..self.args.rounds {
                 watch.check()?;
-                let (alone, base) = times::timed(|| program.alone());
+                let (alone, base) = timed(|| program.alone());
                 let place = format!("shm:speedups-{}-{workers}-{round}", id());
                 let (time, solutions) =
                     on_threads(program, workers, &place).map_err(|why| Error::Facility(why.to_string()))?;

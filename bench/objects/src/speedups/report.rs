@@ -11,6 +11,8 @@ use super::{Mode, Row, Speedups};
 /// The paper's text says how much faster eight hosts are; its curves are pictures.
 const PAPER: [(&str, f64); 2] = [("water", 5.7), ("equations", 5.9)];
 const PAPER_HOSTS: usize = 8;
+/// Its molecules and equations.
+const PAPER_SIZES: [usize; 2] = [100, 300];
 /// What is wanted of ours, on as many.
 const WANTED: f64 = 6.5;
 
@@ -25,7 +27,7 @@ impl Mode {
 
 impl Row {
     fn paper(&self) -> Option<f64> {
-        let is_its = self.mode == Mode::Simulated && self.hosts == PAPER_HOSTS;
+        let is_its = self.mode == Mode::Simulated && self.hosts == PAPER_HOSTS && PAPER_SIZES.contains(&self.size);
         PAPER.into_iter().find(|(program, _)| is_its && *program == self.program).map(|(_, speed_up)| speed_up)
     }
 }
@@ -61,11 +63,13 @@ impl Speedups {
     }
 
     fn mode(&self) -> String {
-        let operations =
-            self.operations.iter().map(|(program, time)| format!("{} a write of {program}", nanoseconds(*time)));
+        let operations = self.operations.iter().map(|(program, size, cost)| {
+            let [own, other] = [cost.own, cost.other].map(nanoseconds);
+            format!("{program} {size}: an own write {own}, another one {other}")
+        });
         let operations: Vec<String> = operations.collect();
         let delay = nanoseconds(self.args.delay);
-        format!("simulated, 10 Gb/s, links of {delay}, poll {POLL} ns, frame {FRAME} ns, {}", operations.join(", "))
+        format!("simulated, 10 Gb/s, links of {delay}, poll {POLL} ns, frame {FRAME} ns; {}", operations.join("; "))
     }
 
     /// The rows of the paper's size.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use am_api::Node;
 use am_measure::hosts::world::Nanos;
 use am_measure::{Error, Watch, drivers::facility};
-use am_objects::Space;
+use am_objects::{CallError, Space};
 
 use crate::programs::{Program, patient};
 
@@ -15,7 +15,9 @@ use crate::programs::{Program, patient};
 const STEPS: usize = 60;
 /// Writes that are made at once, and how often.
 const WRITES: u64 = 32;
-const BATCHES: u64 = 200;
+const BATCHES: u64 = 400;
+/// Longer than two spaces need to find each other.
+const LONG: Duration = Duration::from_secs(10);
 
 /// Compute times of a step.
 pub(super) struct Times {
@@ -56,21 +58,75 @@ pub(super) fn timed<R>(what: impl FnOnce() -> R) -> (R, Duration) {
     (result, began.elapsed())
 }
 
-/// A write of a worker's part in a space of one process, from the call to the result: encoded, ordered, decoded and run. Many are made at
-/// once, so that a turn of the node is shared by many. A host that receives the write encodes nothing, so this is more than it costs there.
-pub(super) fn operation<P: Program>(program: &P, workers: usize) -> Result<Nanos, Error> {
-    let node = Node::open("alone", &format!("shm:speedups-{}-{}", P::NAME, id())).map_err(facility)?;
-    let mut space = patient::<P>(Space::builder(&node)).found(P::NAME).map_err(facility)?;
-    let objects = program.create(&mut space, workers).map_err(facility)?;
-    let mut samples = vec![];
-    for batch in 0..BATCHES {
-        let began = Instant::now();
-        let calls: Vec<_> = (1..=WRITES).map(|nth| program.write(&objects, workers, batch * WRITES + nth)).collect();
-        for call in calls {
-            space.block_on(call).map_err(facility)?;
-        }
-        samples.push(began.elapsed().as_nanos() as Nanos / WRITES);
+/// What a worker's writes cost a process: its own one, from the call to the result, and one of another process, from the frame to the copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) own: Nanos,
+    pub(super) other: Nanos,
+}
+
+impl Operation {
+    /// What a write costs a process on average, if all processes write in turn.
+    pub(super) fn mean(self, hosts: usize) -> Nanos {
+        (self.own + (hosts as Nanos - 1) * self.other) / hosts as Nanos
     }
+
+    /// The turns of two spaces that one thread polls in turn, over shared memory. Many writes are made at once, so that a turn of the node
+    /// is shared by many; the transport's own cost is in it.
+    pub(super) fn measure<P: Program>(program: &P, workers: usize) -> Result<Operation, Error> {
+        let on = format!("shm:speedups-{}-{}", P::NAME, id());
+        let nodes = ["near", "far"].map(|name| Node::open(name, &on).map_err(facility));
+        let [near, far] = nodes;
+        let mut near = patient::<P>(Space::builder(&near?)).found(P::NAME).map_err(facility)?;
+        let objects = program.create(&mut near, workers).map_err(facility)?;
+        let mut far = patient::<P>(Space::builder(&far?)).join(P::NAME, &["near"]).map_err(facility)?;
+        let copies = until(&mut [&mut near, &mut far], |spaces| match spaces[1].view().members.len() {
+            2 => program.open(spaces[1], workers),
+            _ => Ok(None),
+        })?;
+        let (mut own, mut other) = (vec![], vec![]);
+        for batch in 0..BATCHES {
+            // The number of a step is that of writes, because one worker makes all of them.
+            let steps = batch * WRITES + 1..=(batch + 1) * WRITES;
+            let wanted = *steps.end();
+            let write = || -> Vec<_> { steps.map(|step| program.write(&objects, workers, step)).collect() };
+            let (calls, mut near_time) = timed(write);
+            let mut far_time = Duration::ZERO;
+            let is_there = |objects: &P::Objects| P::written(objects).map(|written| written >= wanted);
+            while !is_there(&objects).map_err(facility)? || !is_there(&copies).map_err(facility)? {
+                near_time += busy(&mut near);
+                far_time += busy(&mut far);
+            }
+            drop(calls);
+            own.push(near_time.as_nanos() as Nanos / WRITES);
+            other.push(far_time.as_nanos() as Nanos / WRITES);
+        }
+        Ok(Operation { own: middle(own), other: middle(other) })
+    }
+}
+
+/// The time of a turn in which there was something to do.
+fn busy(space: &mut Space) -> Duration {
+    let (done, time) = timed(|| space.poll());
+    if done > 0 { time } else { Duration::ZERO }
+}
+
+/// Poll all until this is there.
+fn until<R>(
+    spaces: &mut [&mut Space],
+    mut find: impl FnMut(&[&mut Space]) -> Result<Option<R>, CallError>,
+) -> Result<R, Error> {
+    let began = Instant::now();
+    while began.elapsed() < LONG {
+        spaces.iter_mut().for_each(|space| _ = space.poll());
+        if let Some(found) = find(spaces).map_err(facility)? {
+            return Ok(found);
+        }
+    }
+    Err(Error::Lost("a space of two did not come together".to_owned()))
+}
+
+fn middle(mut samples: Vec<Nanos>) -> Nanos {
     samples.sort_unstable();
-    Ok(samples[samples.len() / 2])
+    samples[samples.len() / 2]
 }

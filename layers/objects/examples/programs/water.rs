@@ -1,7 +1,8 @@
-//! Molecules of water in a periodic box: each worker has an object with the positions of its molecules.
+//! Molecules of water in a periodic box, as in Splash's Water: each worker has an object with the positions of its molecules.
 //!
-//! The potential is the flexible simple point charge: three charged atoms a molecule, whose oxygens repel each other (Lennard-Jones), and
-//! springs between the atoms of one molecule. Lengths are nanometres, times picoseconds, masses those of atoms.
+//! The potential between molecules is Splash's, that of Matsuoka, Clementi and Yoshimine (1976): four places a molecule, 14 distances and 13
+//! exponentials a pair. Springs join the atoms of one molecule; Splash's have terms of higher order. Lengths are ångströms, times picoseconds,
+//! energies kilocalories a mole, masses those of atoms.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -17,18 +18,22 @@ type Molecule = [Point; 3];
 
 const SEED: u64 = 1997;
 const TIME_STEP: f64 = 0.0002;
-/// Molecules in a cubic nanometre.
-const DENSITY: f64 = 33.4;
+/// Molecules in a cubic ångström.
+const DENSITY: f64 = 0.0334;
 const MASSES: [f64; 3] = [15.9994, 1.008, 1.008];
-/// Coulomb's constant times the charges of two hydrogens; an oxygen has twice the charge, and the other sign.
-const CHARGE: f64 = 138.935 * 0.41 * 0.41;
-const CHARGES: [f64; 3] = [-2.0, 1.0, 1.0];
-/// Lennard-Jones: the sixth power of the distance, and four times the depth.
-const SIXTH: f64 = 0.001_007;
-const DEPTH: f64 = 4.0 * 0.650_2;
+/// The acceleration of a mass of one by a force of one.
+const ACCELERATION: f64 = 418.4;
+/// The negative charge is on the line from the oxygen to the middle of the hydrogens, at this part of it.
+const CHARGE_AT: f64 = 0.456_9;
+/// The square of a hydrogen's charge. The negative charge is twice that.
+const CHARGE: f64 = 170.938_9;
+/// Energies and inverse lengths: between oxygens, between hydrogens, and two between an oxygen and a hydrogen.
+const OO: (f64, f64) = (1_088_213.2, 5.152_712);
+const HH: (f64, f64) = (666.337_3, 2.760_844);
+const OH: [(f64, f64); 2] = [(1_455.427, 2.961_895), (-273.595_4, 2.233_264)];
 /// Springs: the atoms, the length at rest, the force by length.
 const SPRINGS: [(usize, usize, f64, f64); 3] =
-    [(0, 1, 0.1, 345_000.0), (0, 2, 0.1, 345_000.0), (1, 2, 0.1633, 55_000.0)];
+    [(0, 1, 0.957_2, 1_059.0), (0, 2, 0.957_2, 1_059.0), (1, 2, 1.513_9, 110.0)];
 
 /// The positions of one worker's molecules after a step, and after the one before: a worker is at most one step ahead of those that read
 /// them.
@@ -89,7 +94,7 @@ impl Water {
             let (oxygen, angle) = (oxygen(at), std::f64::consts::TAU * random());
             let hydrogen = |sign: f64| {
                 let [x, y, z] = oxygen;
-                [x + 0.057_7, y + sign * 0.081_65 * angle.cos(), z + sign * 0.081_65 * angle.sin()]
+                [x + 0.585_9, y + sign * 0.756_9 * angle.cos(), z + sign * 0.756_9 * angle.sin()]
             };
             [oxygen, hydrogen(1.0), hydrogen(-1.0)]
         };
@@ -122,12 +127,12 @@ impl<'a> Molecules<'a> {
         molecules
     }
 
-    /// The force on each atom of a molecule: of the atoms of all others, in the order of their numbers, and of its springs.
+    /// The force on each atom of a molecule: of all others, in the order of their numbers, and of its springs.
     fn force(&self, at: usize) -> Molecule {
-        let (mut force, own) = ([[0.0; 3]; 3], &self.all[at]);
+        let (mut force, own) = ([[0.0; 3]; 4], places(&self.all[at]));
         let (side, limit) = (self.start.side, self.start.side / 2.0);
         for other in (0..self.all.len()).filter(|other| *other != at) {
-            let other = &self.all[other];
+            let mut other = places(&self.all[other]);
             // The nearest image of the other oxygen.
             let shift = [0, 1, 2].map(|axis| {
                 let apart = own[0][axis] - other[0][axis];
@@ -139,25 +144,19 @@ impl<'a> Molecules<'a> {
                     0.0
                 }
             });
-            let apart = |one: usize, two: usize| [0, 1, 2].map(|axis| own[one][axis] - other[two][axis] - shift[axis]);
-            if square(apart(0, 0)) > limit * limit {
-                continue;
-            }
-            for one in 0..3 {
-                for two in 0..3 {
-                    let apart = apart(one, two);
-                    let square = square(apart);
-                    let mut strength = CHARGE * CHARGES[one] * CHARGES[two] / (square * square.sqrt());
-                    if one + two == 0 {
-                        let sixth = SIXTH / (square * square * square);
-                        strength += DEPTH * 6.0 * sixth * (2.0 * sixth - 1.0) / square;
-                    }
-                    (0..3).for_each(|axis| force[one][axis] += strength * apart[axis]);
-                }
+            other.iter_mut().for_each(|place| (0..3).for_each(|axis| place[axis] += shift[axis]));
+            if square(apart(own[0], other[0])) < limit * limit {
+                repel(&own, &other, &mut force);
             }
         }
+        // The negative charge is carried by the atoms.
+        let charge = force[3];
+        let mut force = [0, 1, 2].map(|atom| {
+            let share = if atom == 0 { 1.0 - CHARGE_AT } else { CHARGE_AT / 2.0 };
+            [0, 1, 2].map(|axis| force[atom][axis] + share * charge[axis])
+        });
         for (one, two, rest, stiffness) in SPRINGS {
-            let apart = [0, 1, 2].map(|axis| own[one][axis] - own[two][axis]);
+            let apart = apart(own[one], own[two]);
             let length = square(apart).sqrt();
             let strength = -stiffness * (length - rest) / length;
             for axis in 0..3 {
@@ -173,7 +172,7 @@ impl<'a> Molecules<'a> {
         let moved = |(at, molecule): (usize, &Molecule)| {
             let mut moved: Molecule = [0, 1, 2].map(|atom| {
                 let (velocity, force) = (self.velocities[at][atom], self.forces[at][atom]);
-                let half = TIME_STEP / 2.0 / MASSES[atom];
+                let half = TIME_STEP / 2.0 * ACCELERATION / MASSES[atom];
                 [0, 1, 2].map(|axis| molecule[atom][axis] + TIME_STEP * (velocity[axis] + half * force[axis]))
             });
             let shift = moved[0].map(|place| self.start.side * (place / self.start.side).floor());
@@ -189,12 +188,47 @@ impl<'a> Molecules<'a> {
         let forces: Vec<Molecule> = self.own.clone().map(|at| self.force(at)).collect();
         for (at, velocity) in self.velocities.iter_mut().enumerate() {
             for (atom, mass) in MASSES.into_iter().enumerate() {
-                let (old, new) = (self.forces[at][atom], forces[at][atom]);
-                (0..3).for_each(|axis| velocity[atom][axis] += TIME_STEP / 2.0 / mass * (old[axis] + new[axis]));
+                let (old, new, half) = (self.forces[at][atom], forces[at][atom], TIME_STEP / 2.0 * ACCELERATION);
+                (0..3).for_each(|axis| velocity[atom][axis] += half / mass * (old[axis] + new[axis]));
             }
         }
         self.forces = forces;
     }
+}
+
+/// The oxygen, the hydrogens, and the negative charge.
+fn places(molecule: &Molecule) -> [Point; 4] {
+    let [oxygen, one, two] = *molecule;
+    let charge = [0, 1, 2].map(|axis| oxygen[axis] + CHARGE_AT * ((one[axis] + two[axis]) / 2.0 - oxygen[axis]));
+    [oxygen, one, two, charge]
+}
+
+/// The forces of another molecule on the places of one.
+fn repel(own: &[Point; 4], other: &[Point; 4], force: &mut [Point; 4]) {
+    let charges = |product: f64, length: f64| product * CHARGE / (length * length);
+    let exponential = |(energy, inverse): (f64, f64), length: f64| energy * inverse * (-inverse * length).exp();
+    for one in 0..4 {
+        for two in 0..4 {
+            // Between an oxygen and a negative charge there is nothing.
+            if one + two == 3 && one % 3 == 0 {
+                continue;
+            }
+            let apart = apart(own[one], other[two]);
+            let length = square(apart).sqrt();
+            let strength = match (one, two) {
+                (0, 0) => exponential(OO, length),
+                (3, 3) => charges(4.0, length),
+                (3, _) | (_, 3) => charges(-2.0, length),
+                (0, _) | (_, 0) => exponential(OH[0], length) + exponential(OH[1], length),
+                _ => charges(1.0, length) + exponential(HH, length),
+            };
+            (0..3).for_each(|axis| force[one][axis] += strength / length * apart[axis]);
+        }
+    }
+}
+
+fn apart(one: Point, two: Point) -> Point {
+    [0, 1, 2].map(|axis| one[axis] - two[axis])
 }
 
 fn square(apart: Point) -> f64 {

@@ -2,6 +2,7 @@
 
 mod common;
 mod guards;
+mod helper;
 mod members;
 mod placement;
 mod programs;
