@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use am_measure::hosts::world::{Cable, Nanos, World};
-use am_measure::options::{Origin, PlotOption, Print};
+use am_measure::options::{Origin, PlotOption, Print, usage};
 use am_measure::{Error, Progress, Watch};
 use clap::Args;
 
@@ -49,10 +49,10 @@ pub struct SpeedupsArgs {
     /// Iterations of the solver, at most
     #[arg(long, default_value_t = 2070, value_name = "N", help_heading = "What")]
     iterations: u64,
-    /// From a simulated host to the switch, in nanoseconds, and from there to another host [default: a write takes as long as measured over
-    /// a veth]
-    #[arg(long, default_value_t = DELAY, hide_default_value = true, value_name = "NS", help_heading = "Where")]
-    delay: Nanos,
+    /// What a write of two processes takes, in nanoseconds; the simulated links have the delay with which it does [default: as measured
+    /// over a veth, docs/results/objects.txt]
+    #[arg(long, default_value_t = WRITE, hide_default_value = true, value_name = "NS", help_heading = "Where")]
+    write: Nanos,
     /// How many times each time is measured
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "How much")]
     rounds: u8,
@@ -62,8 +62,12 @@ pub struct SpeedupsArgs {
     plot: PlotOption,
 }
 
-/// With this delay of a link a simulated write of two processes, Agreed, takes what it takes over a veth (`docs/results/objects.txt`).
+/// The median of a write of two processes over a veth, Agreed (`docs/results/objects.txt`).
+const WRITE: Nanos = 9_460;
+/// From a host to the switch, and from there to another host, before the links are fitted.
 const DELAY: Nanos = 1_000;
+/// A write passes this number of links: to the sequencer and back.
+const LINKS: Nanos = 4;
 const MTU: u32 = 1500;
 const MOST_HOSTS: usize = 16;
 /// The next time the simulation is looked at.
@@ -115,6 +119,8 @@ struct Speedups {
     rows: Vec<Row>,
     /// What writes cost a simulated host: the program, its size, and the times.
     operations: Vec<(&'static str, usize, Operation)>,
+    /// Of each simulated link.
+    delay: Nanos,
     args: SpeedupsArgs,
 }
 
@@ -136,7 +142,7 @@ impl SpeedupsArgs {
         let cores = am_measure::members::usable_cores().min(2);
         let more = self.equations.len().saturating_sub(1);
         let progress = &Progress::new(2 * (self.hosts.len() + cores) + more, self.print.json);
-        let mut all = Speedups { rows: vec![], operations: vec![], args: self.clone() };
+        let mut all = Speedups { rows: vec![], operations: vec![], delay: self.fit(watch)?, args: self.clone() };
         let water = Rc::new(Water::new(self.molecules, self.steps));
         all.program(&water, (self.molecules, self.steps), cores, progress, watch)?;
         for (nth, equations) in self.equations.iter().enumerate() {
@@ -152,6 +158,19 @@ impl SpeedupsArgs {
         }
         self.print.publish(all.report(), &Origin::new("sim", Some(MTU)))?;
         self.plot.write(|| all.svg())
+    }
+}
+
+impl SpeedupsArgs {
+    /// The delay with which a simulated write takes what is asked for.
+    fn fit(&self, watch: &Watch) -> Result<Nanos, Error> {
+        let least = Rc::new(System::new(MOST_HOSTS, 1));
+        let operation = Operation::measure(&*least, 2)?.mean(2);
+        let charges = Charges { steps: vec![0; 2], operation, delay: DELAY };
+        let write = run(&least, 2, &charges, watch)?.write.unwrap_or(self.write);
+        let fitted = (self.write as i64 - write as i64) / LINKS as i64 + DELAY as i64;
+        Nanos::try_from(fitted)
+            .map_err(|_| usage(format!("--write: without links it takes {} ns", write - LINKS * DELAY)))
     }
 }
 
@@ -187,7 +206,7 @@ impl Speedups {
             progress.say(&format!("{} on {hosts} simulated hosts", P::NAME));
             let times = Times::measure(&**program, *hosts, usize::from(self.args.rounds), watch)?;
             let operation = operation.mean(*hosts);
-            let charges = Charges { steps: times.steps.clone(), operation, delay: self.args.delay };
+            let charges = Charges { steps: times.steps.clone(), operation, delay: self.delay };
             let seen = run(program, *hosts, &charges, watch)?;
             let time = seen.time();
             self.rows.push(Row {

@@ -68,7 +68,7 @@ impl Speedups {
             format!("{program} {size}: an own write {own}, another one {other}")
         });
         let operations: Vec<String> = operations.collect();
-        let delay = nanoseconds(self.args.delay);
+        let delay = nanoseconds(self.delay);
         format!("simulated, 10 Gb/s, links of {delay}, poll {POLL} ns, frame {FRAME} ns; {}", operations.join("; "))
     }
 
