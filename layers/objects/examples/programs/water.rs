@@ -208,12 +208,12 @@ fn repel(own: &[Point; 4], other: &[Point; 4], force: &mut [Point; 4]) {
     let charges = |product: f64, length: f64| product * CHARGE / (length * length);
     let exponential = |(energy, inverse): (f64, f64), length: f64| energy * inverse * (-inverse * length).exp();
     for one in 0..4 {
-        for two in 0..4 {
+        for (two, place) in other.iter().enumerate() {
             // Between an oxygen and a negative charge there is nothing.
             if one + two == 3 && one % 3 == 0 {
                 continue;
             }
-            let apart = apart(own[one], other[two]);
+            let apart = apart(own[one], *place);
             let length = square(apart).sqrt();
             let strength = match (one, two) {
                 (0, 0) => exponential(OO, length),
