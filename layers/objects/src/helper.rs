@@ -10,8 +10,6 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -250,30 +248,6 @@ fn serve(mut space: Space, jobs: &Receiver<Job>, end: &OnceLock<Duration>) -> Re
         }
         // A waker that was used since the last sleep ends this one at once.
         space.turn(LONG);
-    }
-}
-
-/// The threads that wait for calls of a space.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters(AtomicUsize);
-
-/// One of them, until it is dropped.
-pub(crate) struct Waiter<'a>(&'a Waiters);
-
-impl Waiters {
-    pub(crate) fn wait(&self) -> Waiter<'_> {
-        self.0.fetch_add(1, Relaxed);
-        Waiter(self)
-    }
-
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Relaxed) > 0
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Relaxed);
     }
 }
 

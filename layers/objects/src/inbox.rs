@@ -10,8 +10,8 @@ use am_api::NodeWaker;
 
 use crate::ask::Sent;
 use crate::error::CallError;
-use crate::helper::Waiters;
 use crate::slot::{Outcome, Slot};
+use crate::waiters::Waiters;
 
 /// The most calls that wait to leave.
 const MOST: usize = 1 << 16;

@@ -169,6 +169,7 @@ mod space;
 mod table;
 mod twice;
 mod uses;
+mod waiters;
 mod waiting;
 
 /// Of `impl Queue`: the operations of the object type `Queue`.

@@ -170,9 +170,12 @@ async fn warm_up(gate: &Shared<Gate>, number: usize, hosts: usize, processor: &V
 }
 
 async fn passed(gate: &Shared<Gate>, count: u64) -> Result<(), CallError> {
-    poll_fn(|_| match here(gate.read().arrived()) {
-        Ok(arrived) if arrived < count => Poll::Pending,
-        result => Poll::Ready(result.map(drop)),
+    poll_fn(|_| {
+        let arrived = here(gate.read().arrived());
+        match arrived {
+            Ok(arrived) if arrived < count => Poll::Pending,
+            result => Poll::Ready(result.map(drop)),
+        }
     })
     .await
 }
@@ -183,7 +186,8 @@ impl<P: Program + 'static> Simulated for Host<P> {
         match &mut self.stage {
             Stage::Joins => self.begin().map_err(facility)?,
             Stage::Works(work) => {
-                if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                if let Poll::Ready(done) = polled {
                     self.stage = Stage::Done(done.map_err(facility)?, now);
                 }
             }
