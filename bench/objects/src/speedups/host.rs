@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
 
 use am_api::{Incarnation, Node};
 use am_measure::hosts::world::{Nanos, Seat, Simulated};
@@ -64,6 +66,16 @@ impl Processor for Virtual {
 
 type Work<S> = Pin<Box<dyn Future<Output = Result<S, CallError>>>>;
 
+/// The program wants to be polled again at once.
+#[derive(Default)]
+struct Again(AtomicBool);
+
+impl Wake for Again {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// What a host does.
 enum Stage<P: Program> {
     /// It waits for the other hosts, and for the objects.
@@ -83,6 +95,7 @@ pub(super) struct Host<P: Program> {
     objects: Option<Rc<P::Objects>>,
     written: u64,
     stage: Stage<P>,
+    again: Arc<Again>,
 }
 
 fn name(at: usize) -> String {
@@ -115,6 +128,7 @@ impl<P: Program + 'static> Host<P> {
             objects: None,
             written: 0,
             stage: Stage::Joins,
+            again: Arc::default(),
         })
     }
 
@@ -186,7 +200,8 @@ impl<P: Program + 'static> Simulated for Host<P> {
         match &mut self.stage {
             Stage::Joins => self.begin().map_err(facility)?,
             Stage::Works(work) => {
-                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                let waker = Waker::from(self.again.clone());
+                let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
                 if let Poll::Ready(done) = polled {
                     self.stage = Stage::Done(done.map_err(facility)?, now);
                 }
@@ -203,7 +218,7 @@ impl<P: Program + 'static> Simulated for Host<P> {
         }
         let writes = self.new_writes().map_err(facility)?;
         self.processor.owed.set(writes * self.operation);
-        Ok(handled > 0)
+        Ok(handled > 0 || self.again.0.swap(false, Relaxed))
     }
 
     fn computed(&mut self) -> Nanos {

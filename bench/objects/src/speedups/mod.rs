@@ -308,7 +308,8 @@ mod tests {
             assert!(seen.solutions.iter().all(|solution| *solution == alone));
             seen.time()
         };
-        let [one, four] = [times(1), times(4)];
+        let [one, four, eight] = [times(1), times(4), times(8)];
+        assert!(eight < 20 * (12_500 + 20_000), "no host waits for the sequencer to compute: {eight}");
         assert_eq!(four, times(4));
         assert!(one >= 20 * 100_000 && four >= 20 * 25_000 + 20 * 4 * DELAY, "{one} {four}");
         assert!(one as f64 / four as f64 > 1.5, "{one} {four}");

@@ -71,23 +71,34 @@ pub(crate) trait Program: Sync {
 }
 
 /// What a read finds once it finds something, and the write before it is done. Whatever polls this polls it again after each change of
-/// the objects, as [`Space::block_on`] does.
+/// the objects, as [`Space::block_on`] does. What the space has to send leaves before the caller computes: the orders of the other workers' writes,
+/// if this process is the sequencer.
 pub(crate) async fn find_after<R>(
     write: Call<()>,
     mut find: impl FnMut() -> Result<Option<R>, CallError>,
 ) -> Result<R, CallError> {
     let (mut write, mut is_done) = (pin!(write), false);
-    poll_fn(|context| {
+    let found = poll_fn(|context| {
         if !is_done && let Poll::Ready(done) = write.as_mut().poll(context) {
             done?;
             is_done = true;
         }
         match find()? {
-            Some(found) if is_done => Poll::Ready(Ok(found)),
+            Some(found) if is_done => Poll::Ready(Ok::<_, CallError>(found)),
             _ => Poll::Pending,
         }
     })
-    .await
+    .await?;
+    let mut has_left = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_left, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    Ok(found)
 }
 
 /// The result of a read of a copy that is here.

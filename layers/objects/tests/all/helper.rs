@@ -11,7 +11,7 @@ use am_objects::{CallError, Helper, Settings, Shared, Space, StartError};
 use crate::common::{Jobs, JobsReads, JobsWrites, LONG};
 
 /// A process that is silent for this time is put out.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 type Started = (Helper, Shared<Jobs>);
 
