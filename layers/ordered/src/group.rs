@@ -12,8 +12,9 @@ use bytes::Bytes;
 use crate::frames::{Frames, Outcome};
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
-use crate::parts::{MOST_STATE, Misplaced, Parts};
+use crate::parts::{Misplaced, Parts};
 use crate::replica::{Delivered, Event, MessageId, Replica};
+use crate::state::States;
 
 /// How often unused connections are looked for.
 const TIDY: Duration = Duration::from_secs(10);
@@ -42,8 +43,7 @@ pub struct Group<R> {
     waits: Option<Output>,
     /// Nothing is due before this time, unless a message arrives or the program calls: a turn costs little until then.
     rests_until: Option<Duration>,
-    /// The bytes of the state, if it is too long for a process that joins.
-    too_long: Option<usize>,
+    states: States,
     ended: Option<Ended>,
 }
 
@@ -220,7 +220,7 @@ impl<R: Replica> Group<R> {
             pieces_at: None,
             rests_until: None,
             waits: None,
-            too_long: None,
+            states: States::default(),
             ended: None,
         };
         group.follow_frames();
@@ -386,12 +386,10 @@ impl<R: Replica> Group<R> {
     }
 
     /// What is wrong, and what to do: no member answers this process, which joins; a member takes nothing from this one; the group's frames do not
-    /// get here (messages arrive nevertheless, slowly); or the state is too long for a process that joins.
+    /// get here (messages arrive nevertheless, slowly); or a process that joins is too slow for it.
     pub fn health(&self) -> Option<String> {
-        if let Some(bytes) = self.too_long {
-            return Some(format!(
-                "no process can join: `Replica::save` gives {bytes} bytes of state, and {MOST_STATE} are possible"
-            ));
+        if let Some(trouble) = self.too_slow_to_join() {
+            return Some(trouble);
         }
         if let Some(trouble) = self.unheard() {
             return Some(trouble);
@@ -413,6 +411,20 @@ impl<R: Replica> Group<R> {
         })
     }
 
+    /// The processes that this member could not give its state.
+    fn too_slow_to_join(&self) -> Option<String> {
+        let Inside { core, nodes, .. } = &self.inside;
+        let name = |id| core.member(id).map(|member| &member.name).or_else(|| nodes.get(&id));
+        let late: Vec<&str> = core.late_joiners().filter_map(name).map(String::as_str).collect();
+        (!late.is_empty()).then(|| {
+            format!(
+                "cannot join: {}. The messages of the group came faster than it took them with the state, and more waited than may (256 MiB, or 1,048,576). \
+                 It tries again. Let the members send more slowly, or the process run on a faster network",
+                late.join(", ")
+            )
+        })
+    }
+
     /// The processes that do not answer this one.
     fn unheard(&self) -> Option<String> {
         let (view, now) = (self.view(), self.endpoint.time());
@@ -430,7 +442,8 @@ impl<R: Replica> Group<R> {
                 unreached.join(", ")
             ));
         }
-        (is_joining && self.opened_at + LATE <= now).then(|| {
+        let takes_state = self.inside.core.pieces_taken().is_some();
+        (is_joining && !takes_state && self.opened_at + LATE <= now).then(|| {
             let contacts = self.contacts.join(", ");
             format!("this process has not joined: {contacts} does not let it in, being no member of the group, or in no majority of it")
         })
@@ -477,13 +490,14 @@ impl<R: Replica> Group<R> {
         if self.inside.core.next_time() <= now {
             self.inside.core.on_time(now);
         }
+        self.states.go_on(&mut self.inside.core, &mut self.replica);
         let done = self.carry_out();
         if self.tidy_at <= now {
             self.tidy_at = now + TIDY;
             self.links.close_unused(&self.endpoint);
         }
         let has_more = done > 0 || self.waits.is_some() || self.pieces_at.is_some() || self.links.has_more();
-        let rests = !has_more && self.backlog() == 0;
+        let rests = !has_more && self.backlog() == 0 && !self.states.are_due();
         self.rests_until = rests.then(|| self.inside.core.next_time().min(self.tidy_at));
         done
     }
@@ -537,24 +551,7 @@ impl<R: Replica> Group<R> {
                 Outcome::Full => return Some(Output::Send { to, message }),
                 Outcome::NoFrame => self.post(to, message),
             },
-            Output::Multicast(message) => {
-                let sending = match (&message, &mut self.inside.frames) {
-                    (Message::Data { id, payload, .. }, Some(frames)) => {
-                        frames.push_content(&self.inside.core, *id, payload)
-                    }
-                    _ => self.send_frame(&message),
-                };
-                if sending == Outcome::Full {
-                    return Some(Output::Multicast(message));
-                }
-                let is_sent = sending == Outcome::Sent;
-                for to in self.inside.core.audience() {
-                    let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
-                    if !is_sent || !has_link {
-                        self.post(to, message.clone());
-                    }
-                }
-            }
+            Output::Multicast(message) => return self.multicast(message),
             Output::Contact(message) => {
                 let count = self.contacts.len();
                 if let Some(contact) = self.contacts.get(self.next_contact % count.max(1)) {
@@ -573,10 +570,14 @@ impl<R: Replica> Group<R> {
                     payload: &delivery.payload,
                 });
             }
-            Output::TakeState { joiner } => self.give_state(joiner),
+            output @ (Output::TakeState { .. }
+            | Output::BeginState { .. }
+            | Output::StatePart { .. }
+            | Output::StateMessages(_)
+            | Output::ForgetState) => self.states.carry_out(&mut self.inside.core, &mut self.replica, output),
             Output::RestoreState { state, .. } => {
                 self.follow_frames();
-                self.replica.restore(&state);
+                self.states.restore(&self.inside.core, &mut self.replica, state);
             }
             Output::Diverged(from) => self.replica.event(&Event::Diverged { from }),
             Output::View(view) => {
@@ -601,12 +602,23 @@ impl<R: Replica> Group<R> {
         None
     }
 
-    fn give_state(&mut self, joiner: MemberId) {
-        let state = self.replica.save();
-        self.too_long = Some(state.len()).filter(|bytes| *bytes > MOST_STATE);
-        if self.too_long.is_none() {
-            self.inside.core.state_taken(joiner, state.into());
+    /// Send a message to all. Returns it if there is no room for its frame.
+    fn multicast(&mut self, message: Message) -> Option<Output> {
+        let sending = match (&message, &mut self.inside.frames) {
+            (Message::Data { id, payload, .. }, Some(frames)) => frames.push_content(&self.inside.core, *id, payload),
+            _ => self.send_frame(&message),
+        };
+        if sending == Outcome::Full {
+            return Some(Output::Multicast(message));
         }
+        let is_sent = sending == Outcome::Sent;
+        for to in self.inside.core.audience() {
+            let has_link = self.inside.core.member(to).is_some_and(|member| member.link != 0);
+            if !is_sent || !has_link {
+                self.post(to, message.clone());
+            }
+        }
+        None
     }
 
     /// Send a message as a frame, if it is one for that.

@@ -17,6 +17,8 @@
 //! Where all members are on one Ethernet, messages are frames of the group, and the sequencer's XDP program can number them without waking its
 //! process (`frames.rs`).
 //!
+//! A process that joins gets the [state](Replica::save) of another member. A large one has [parts](Replica::save_part), between which messages go on.
+//!
 //! Read first: `examples/chat.rs`, then [`Group`] and [`Replica`]. The protocol is in `am-ordered-core`, which has no I/O and no clock.
 //!
 //! ```
@@ -64,7 +66,8 @@ mod packet;
 mod parts;
 mod pieces;
 mod replica;
+mod state;
 
-pub use am_ordered_core::{Dissemination, Ended, Epoch, Level, Member, MemberId, Number, Settings, View};
+pub use am_ordered_core::{Dissemination, Ended, Epoch, Level, Member, MemberId, Number, Place, Settings, View};
 pub use group::{Counters, Group, NotLeft, SendError};
-pub use replica::{Delivered, Event, MessageId, Replica};
+pub use replica::{Delivered, Event, MessageId, Replica, Saved, Step};

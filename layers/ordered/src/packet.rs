@@ -10,7 +10,7 @@
 //! A control message is the payload, in postcard's form. The others have the program's own payload, or the name of a content that travels apart,
 //! in a request with its id and its sender as words 2 and 3.
 
-use am_ordered_core::{Content, Epoch, Level, Long, MemberId, Message, Stamped};
+use am_ordered_core::{Content, Epoch, Level, Long, MemberId, Message, Piece, PieceContent, Stamped};
 use bytes::Bytes;
 
 /// The receiver of a request to join: any member.
@@ -84,7 +84,11 @@ impl Packet {
             }
             other => {
                 // A buffer that grows would copy a long state several times, and the others wait meanwhile.
-                let state = if let Message::State(state) = &other { state.state.len() } else { 0 };
+                let state = match &other {
+                    Message::State(state) => state.state.len(),
+                    Message::Piece(Piece { content: PieceContent::Part { bytes, .. }, .. }) => bytes.len(),
+                    _ => 0,
+                };
                 let payload = postcard::to_extend(&other, Vec::with_capacity(state + SMALL));
                 let payload = payload.expect("all of it can be written").into();
                 Packet { words: [from.0, CONTROL.into(), to.0, 0], count: 3, payload }

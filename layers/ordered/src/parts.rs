@@ -1,4 +1,4 @@
-//! Messages that are longer than a peer accepts at once: states of members, as a rule.
+//! Messages that are longer than a peer accepts at once: pieces of a member's state, as a rule.
 //!
 //! ```text
 //!   sender ── part: to, place in bytes, bytes in all ──▶ the same connection, in order ──▶ whole again
@@ -12,8 +12,8 @@ use am_ordered_core::MemberId;
 
 /// The longest message.
 const MOST: usize = 1 << 30;
-/// The longest state: a view goes with it.
-pub(crate) const MOST_STATE: usize = MOST - (1 << 20);
+/// The memory that a first part is given: a piece of a state fits. What a peer claims beyond it is not believed.
+const AT_FIRST: usize = 1 << 20 | 1 << 12;
 /// The most messages of which parts are here.
 const MOST_AT_ONCE: usize = 4;
 
@@ -40,7 +40,7 @@ impl Parts {
             if self.messages.len() >= MOST_AT_ONCE && !self.messages.contains_key(&from) {
                 self.messages.pop_first();
             }
-            self.messages.insert(from, vec![]);
+            self.messages.insert(from, Vec::with_capacity(all.min(AT_FIRST)));
         }
         let message = self.messages.get_mut(&from).filter(|message| message.len() == place).ok_or(Misplaced)?;
         let end = place.saturating_add(bytes.len());

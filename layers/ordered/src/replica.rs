@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use am_ordered_core::{Ended, Level, MemberId, Number, View};
+use am_ordered_core::{Ended, Level, MemberId, Number, Place, View};
 
 /// A member's state: what the messages of the group do to it. All replicas get the same messages in one order, so they have the same state, if
 /// [`deliver`](Replica::deliver) depends on nothing else.
@@ -13,18 +13,63 @@ pub trait Replica {
     /// The next message of the group, from this member or another one.
     fn deliver(&mut self, message: &Delivered<'_>);
 
-    /// The state, for a member that joins: it begins with the effect of all messages that were delivered here. It may have 1,023 MiB.
-    /// The group waits while it is made: if that takes longer than [`Settings::silence`](crate::Settings::silence), the others choose another
-    /// sequencer, which is asked for the state next.
+    /// The state, for a member that joins: it begins with the effect of all messages that were delivered here. It travels in pieces while messages go on.
+    /// The group waits while it is made, and while it is restored: if saving takes longer than
+    /// [`Settings::silence`](crate::Settings::silence) (some 50 MB), the others choose another sequencer, which is asked for the state next. A replica
+    /// with a larger state has [`save_part`](Replica::save_part) and [`restore_part`](Replica::restore_part).
     fn save(&self) -> Vec<u8> {
         vec![]
     }
 
-    /// Begin with the state of another member.
+    /// Begin with the state of another member. Messages that it has delivered since follow. A process that joins may begin more than once, if the
+    /// member that gives the state crashes.
     fn restore(&mut self, _state: &[u8]) {}
+
+    /// The part of the state that begins at this place, with the effect of all messages that were delivered when it was asked for first, and of no
+    /// others. Messages are delivered between two parts. The first part has the default place. A part of some MiB is best; the parts of one state are
+    /// asked for one after the other.
+    fn save_part(&mut self, _place: Place) -> Saved {
+        Saved::Part { bytes: self.save(), next: None }
+    }
+
+    /// What [`save_part`](Replica::save_part) gave at another member arrives, with the messages that it has delivered meanwhile: those have their
+    /// effect on the parts that are here, and the others have it already when they come. Until [`Step::Ends`] the replica goes on with the state
+    /// that it has. Returns `false` if the replica has [`restore`](Replica::restore) instead.
+    fn restore_part(&mut self, _step: Step<'_>) -> bool {
+        false
+    }
 
     /// Something has happened to the group, or to an own message.
     fn event(&mut self, _event: &Event) {}
+}
+
+/// A part of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// It is this.
+    Part {
+        /// The replica's own.
+        bytes: Vec<u8>,
+        /// Where the next part begins. `None`: this was the last one.
+        next: Option<Place>,
+    },
+    /// Another thread still makes it. It is asked for again each time the group is polled.
+    NotYet,
+}
+
+/// What a replica gets of another member's state.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// It begins to arrive. Parts of an earlier one are void.
+    Begins,
+    /// The next part.
+    Part(&'a [u8]),
+    /// A message that the other member has delivered since it gave the last part.
+    Message(&'a Delivered<'a>),
+    /// All of it is here: the replica goes on with it.
+    Ends,
+    /// The rest will not come: the replica goes on with the state that it has.
+    IsVoid,
 }
 
 /// A message of the group.

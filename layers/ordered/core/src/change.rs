@@ -199,7 +199,8 @@ impl Core {
     /// Ask the members of the pending view for the state, one after the other.
     pub(crate) fn ask_for_state(&mut self) {
         let Role::Diverged { cut, ask_at, attempt } = self.role else { return };
-        let Some(pending) = self.ballot.pending().filter(|_| ask_at <= self.now) else { return };
+        let is_due = ask_at <= self.now && !self.takes_state();
+        let Some(pending) = self.ballot.pending().filter(|_| is_due) else { return };
         let epoch = pending.view.epoch;
         let mut others: Vec<MemberId> = pending.view.ids().filter(|id| !self.is_me(*id)).collect();
         let first = others.iter().position(|id| *id == pending.view.sequencer).unwrap_or(0);
@@ -218,7 +219,7 @@ impl Core {
         if self.ballot.is_open() && !self.ballot.view().has(from) {
             self.send_away(from, Ended::NotInView);
         } else if self.role == Role::Member && (is_pending || self.ballot.epoch() == epoch) {
-            self.take_state(from);
+            self.take_state(from, false);
         }
     }
 
@@ -243,7 +244,7 @@ impl Core {
         self.give_back(submitted);
         self.log.skip_to(state.number);
         (self.role, self.delivered) = (Role::Member, state.number);
-        self.out.push_back(Output::RestoreState { number: state.number, state: state.state });
+        self.restore(state.number, state.state, state.pieces);
         // What the pending view's log has behind the state is asked for at once: no message may say that it is missing.
         self.repair.at = Some(self.now);
         self.install();

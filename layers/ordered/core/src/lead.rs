@@ -1,16 +1,14 @@
 //! The sequencer's work besides numbers: beats, the lease, credits that return, and the members that join and leave.
 
 use am_wire::stamp::SENDERS;
-use bytes::Bytes;
 
 use crate::ballot::Changes;
-use crate::leader::Learner;
-use crate::member::{Core, Mark, Role, STATE_AGAIN, time_of};
-use crate::message::{Ack, Ended, Message, State};
+use crate::leader::{ALMOST, Learner};
+use crate::member::{Core, Mark, Role};
+use crate::message::{Ack, Ended, Message};
+use crate::transfer::STATE_AGAIN;
 use crate::view::{Epoch, Member, MemberId, Number, Time};
 
-/// A learner is ready if it lacks at most this many messages.
-const ALMOST: u64 = 64;
 /// Learners that are ready wait this long for others, so that one change of the view takes all.
 const GATHER: Time = Time::from_millis(40);
 /// The most bytes of messages that are kept for a member that does not answer.
@@ -31,12 +29,14 @@ impl Core {
         }
         let view = self.ballot.view();
         let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
+        let is_near = lead.is_near(&ack);
         let learner = lead.learners.get_mut(&from);
         let is_known = learner.is_some() || view.has(from);
         if let Some(learner) = learner {
             learner.has_state = ack.held >= self.log.first();
             let is_following = ack.epoch == view.epoch && learner.has_state;
             (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
+            learner.is_near = is_near;
         }
         if !is_known {
             return self.send_away(from, Ended::NotInView);
@@ -196,7 +196,7 @@ impl Core {
         let Some(lead) = &mut self.lead else { return Changes::default() };
         let next = lead.sequencer.next();
         for learner in lead.learners.values_mut() {
-            let is_ready = learner.held.is_some_and(|held| held + ALMOST >= next);
+            let is_ready = learner.held.is_some_and(|held| learner.is_near || held + ALMOST >= next);
             learner.ready_since = is_ready.then(|| learner.ready_since.unwrap_or(now));
         }
         let patience = settings.patience;
@@ -260,6 +260,7 @@ impl Core {
                     has_state: false,
                     state_end: None,
                     held: None,
+                    is_near: false,
                     heard_at: now,
                     ready_since: None,
                 };
@@ -285,17 +286,7 @@ impl Core {
             learner.state_sent_at = Some(now);
             learner.member.id
         });
-        due.collect::<Vec<_>>().into_iter().for_each(|joiner| self.take_state(joiner));
-    }
-
-    /// The program's state, as [`Output::TakeState`](crate::Output::TakeState) asked for it: it contains all messages that were delivered.
-    pub fn state_taken(&mut self, joiner: MemberId, state: Bytes) {
-        self.states.insert(joiner, self.now + self.settings.beat + time_of(state.len() as u64));
-        if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&joiner)) {
-            learner.state_end = Some(self.delivered);
-        }
-        let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
-        self.post(joiner, Message::State(State { view, history, number: self.delivered, state }));
+        due.collect::<Vec<_>>().into_iter().for_each(|joiner| self.take_state(joiner, true));
     }
 
     /// A member wants to leave.

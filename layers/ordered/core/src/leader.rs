@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::message::Beat;
+use crate::message::{Ack, Beat};
 use crate::mutants::{self, Mutant};
 use crate::sequencer::{Sequencer, StampTable};
 use crate::settings::Settings;
 use crate::view::{Member, MemberId, Number, Time, View};
 
+/// A process that joins is ready if it lacks at most this many messages.
+pub(crate) const ALMOST: u64 = 64;
 /// Beats whose times are remembered.
 const BEATS: usize = 32;
 
@@ -23,6 +25,8 @@ pub(crate) struct Lead {
     pub(crate) unanswered: u32,
     pub(crate) began_at: Time,
     pub(crate) sent_at: [Time; BEATS],
+    /// All numbers before these were given when they were sent.
+    pub(crate) next_at: [Number; BEATS],
     /// For each member, when the last beat was sent that it has answered.
     pub(crate) answered: BTreeMap<MemberId, Time>,
     pub(crate) lease_until: Time,
@@ -44,6 +48,8 @@ pub(crate) struct Learner {
     pub(crate) state_end: Option<Number>,
     /// What it holds of this epoch's log, once it has the state.
     pub(crate) held: Option<Number>,
+    /// It held almost all that had a number when the beat was sent that it has answered.
+    pub(crate) is_near: bool,
     pub(crate) heard_at: Time,
     pub(crate) ready_since: Option<Time>,
 }
@@ -75,6 +81,7 @@ impl Lead {
             unanswered: 0,
             began_at: now,
             sent_at: [now; BEATS],
+            next_at: [0; BEATS],
             answered: view.ids().map(|id| (id, since)).collect(),
             lease_until: since + settings.silence,
             learners: BTreeMap::new(),
@@ -139,6 +146,7 @@ impl Lead {
     pub(crate) fn beat(&mut self, now: Time, safe: Number, is_settled: bool) -> Beat {
         self.beat += 1;
         self.sent_at[self.beat as usize % BEATS] = now;
+        self.next_at[self.beat as usize % BEATS] = self.sequencer.next();
         let (epoch, beat, limits) = (self.sequencer.epoch, self.beat, self.sequencer.limits());
         Beat { epoch, beat, next: self.sequencer.next(), freed: self.freed, safe, limits, is_settled }
     }
@@ -150,6 +158,12 @@ impl Lead {
         if was_exhausted && !self.sequencer.is_exhausted() {
             self.beat_at = now;
         }
+    }
+
+    /// Whether a process that answers this beat holds almost all that had a number when it was sent. In a fast group more have one by now.
+    pub(crate) fn is_near(&self, ack: &Ack) -> bool {
+        let is_known = ack.beat > 0 && ack.beat <= self.beat && self.beat - ack.beat < BEATS as u32;
+        is_known && ack.held.saturating_add(ALMOST) >= self.next_at[ack.beat as usize % BEATS]
     }
 
     /// A member has answered a beat: the lease lasts for the silence after the beat that a majority has answered.

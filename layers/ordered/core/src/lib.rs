@@ -10,9 +10,11 @@
 //!     │
 //!   catch_up.rs   how far the order has got
 //!     │
+//!   give.rs, take.rs   the state of a member, in pieces
+//!     │
 //!   order.rs      submit ─▶ stamp ─▶ hold ─▶ deliver; repair of gaps         log.rs, sequencer.rs, outgoing.rs, apart.rs
 //!     │
-//!   member.rs     the state of a member, its outputs                         leader.rs, settings.rs, view.rs
+//!   member.rs     the state of a member, its outputs                         leader.rs, settings.rs, transfer.rs, view.rs
 //! ```
 //!
 //! Read first: the head of `ballot.rs`, then [`Core`], then `order.rs` from top to bottom. [`Message`] lists what members say to each other.
@@ -36,6 +38,7 @@ mod apart;
 mod ballot;
 mod catch_up;
 mod change;
+mod give;
 mod lead;
 mod leader;
 mod log;
@@ -46,6 +49,8 @@ mod order;
 mod outgoing;
 mod sequencer;
 mod settings;
+mod take;
+mod transfer;
 mod view;
 
 pub use ballot::{Accepted, Ballot, Changes};
@@ -54,10 +59,11 @@ use log::Log;
 pub use log::{Content, Entry, Level, Long};
 pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
-pub use message::{Ack, Beat, Ended, Message, NewView, Promise, Stamped, State};
+pub use message::{Ack, Beat, Ended, Message, NewView, Piece, PieceContent, Pieces, Promise, Stamped, State};
 use outgoing::Outgoing;
 pub use sequencer::StampTable;
 pub use settings::{Dissemination, Settings};
+pub use transfer::Place;
 pub use view::{Epoch, Member, MemberId, Number, Time, View};
 
 /// A process that joins asks again after this time.
@@ -148,6 +154,11 @@ impl Core {
             primary_at: now,
             lead: None,
             states: Default::default(),
+            givings: Default::default(),
+            asked: None,
+            next_state: 0,
+            late: Default::default(),
+            taking: None,
             table: StampTable::private(),
             asks_since: now,
             catch_ups: Default::default(),
@@ -250,6 +261,8 @@ impl Core {
             return;
         }
         match message {
+            Message::Piece(piece) => self.on_piece(from, piece),
+            Message::State(state) if !self.has_pieces(from, &state) => (),
             Message::State(state) if self.needs(&state) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
@@ -284,6 +297,7 @@ impl Core {
             }
             Message::CatchUp { epoch, id } => self.on_catch_up(from, epoch, id),
             Message::IsAt { epoch, id, number } => self.on_is_at(from, epoch, id, number),
+            Message::PieceAck { id, next } => self.on_piece_ack(from, id, next),
             Message::Leave => self.on_leave(from),
             Message::PutOut { .. } | Message::Resign { .. } => (),
         }
@@ -310,6 +324,8 @@ impl Core {
                 // The answer is that it was put out.
                 Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
                 Message::State(state) => self.role != Role::Member || self.learns() || self.needs(state),
+                Message::Piece(_) => self.role != Role::Member || self.learns(),
+                Message::PieceAck { .. } => self.givings.contains_key(&from),
                 Message::NewView(new_view) => new_view.view.sequencer == from,
                 Message::PutOut { .. } => !self.is_primary(),
                 _ => false,
@@ -392,9 +408,13 @@ impl Core {
         let is_later = state.number > self.log.held() && state.view.epoch >= self.ballot.promised();
         let is_wanted = matches!(self.role, Role::Joining { .. }) || self.learns() && is_later;
         if !is_wanted {
+            if state.pieces.is_some() {
+                self.taking = None;
+                self.forget_state();
+            }
             return;
         }
-        let State { view, history, number, state } = state;
+        let State { view, history, number, state, pieces } = state;
         // One that was a member has sent some. They may be in the state.
         let submitted = self.mine.take_submitted();
         self.give_back(submitted);
@@ -403,7 +423,7 @@ impl Core {
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
         self.forget_places();
         self.heard_at = self.now;
-        self.out.push_back(Output::RestoreState { number, state });
+        self.restore(number, state, pieces);
         let sequencer = self.ballot.view().sequencer;
         self.post(sequencer, Message::Ack(self.own_ack()));
     }
@@ -412,6 +432,8 @@ impl Core {
     pub fn on_time(&mut self, now: Time) {
         self.advance(now);
         self.timed_at = self.now;
+        self.take_on_time();
+        self.give_on_time();
         self.ask_to_join();
         self.ask_for_state();
         if matches!(self.role, Role::Joining { .. } | Role::Ended) {
@@ -511,7 +533,12 @@ impl Core {
         if self.out.is_empty() {
             self.acknowledge();
         }
-        self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver)).or_else(|| self.caught_up())
+        let next = self.out.pop_front().or_else(|| self.deliver().map(Output::Deliver)).or_else(|| self.caught_up());
+        if next.is_some() || self.givings.is_empty() {
+            return next;
+        }
+        self.give_on();
+        self.out.pop_front()
     }
 
     /// When [`on_time`](Core::on_time) is due. Messages that arrive meanwhile do not defer it: a busy sequencer has to beat, too.
@@ -524,8 +551,8 @@ impl Core {
         let lead = self.lead.as_ref().filter(|_| self.ballot.is_open()).map(|lead| lead.next_time());
         let learns_at = (self.learns() || self.is_out()).then(|| self.heard_at + self.settings.silence);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
-        let asks_at = self.asks_where_others_are_at();
-        let times = own.into_iter().chain([ask_at, candidacy, lead, asks_at]).flatten();
+        let (asks_at, gives_at) = (self.asks_where_others_are_at(), self.gives_at());
+        let times = own.into_iter().chain([ask_at, candidacy, lead, asks_at, gives_at]).flatten();
         times.min().unwrap_or(self.now + self.settings.silence).max(self.timed_at + SHORTEST)
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::view::{Epoch, MemberId, Number};
+use crate::view::{Epoch, MOST_NUMBER, MemberId, Number};
 
 /// When a message is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,6 +69,13 @@ pub struct Entry {
     pub long: Option<Long>,
     /// Its content. Empty while only the name is known.
     pub payload: Bytes,
+}
+
+impl Entry {
+    /// Whether a group can have got as far.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.epoch.is_possible() && self.number <= MOST_NUMBER && self.long.as_ref().is_none_or(Long::is_possible)
+    }
 }
 
 /// The kept messages.

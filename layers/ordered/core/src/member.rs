@@ -1,6 +1,5 @@
 //! A member's state, and what it tells the program and the network.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -8,22 +7,13 @@ use bytes::Bytes;
 use crate::apart::Apart;
 use crate::ballot::Ballot;
 use crate::leader::Lead;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Level, Log};
 use crate::message::{Ack, Ended, Message};
 use crate::outgoing::Outgoing;
 use crate::sequencer::StampTable;
 use crate::settings::Settings;
+use crate::transfer::{Giving, Late, Place, Taking};
 use crate::view::{Epoch, Member, MemberId, Number, Time, View};
-
-/// The state is sent again after this time.
-pub(crate) const STATE_AGAIN: Time = Time::from_secs(1);
-/// Bytes in a microsecond: what arrives more slowly is asked for although it may be on its way.
-const SLOWEST: u64 = 10;
-
-/// The time that so many bytes may take.
-pub(crate) fn time_of(bytes: u64) -> Time {
-    Time::from_micros(bytes / SLOWEST)
-}
 
 /// What a member wants to happen.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,17 +33,37 @@ pub enum Output {
     Deliver(Delivery),
     /// A view is current. It is reported between the messages that were delivered in the last one, and those of this one.
     View(View),
-    /// The program gives its state, for a new member: [`Core::state_taken`](crate::Core::state_taken).
+    /// The program gives its state, for a new member, or the part of it that begins at this place: [`Core::state_taken`](crate::Core::state_taken),
+    /// [`Core::part_taken`](crate::Core::part_taken).
     TakeState {
         /// For this process.
         joiner: MemberId,
+        /// Where the part begins.
+        place: Place,
     },
+    /// A state begins to arrive in parts. Those that came before are void. The program goes on with its own state until
+    /// [`RestoreState`](Output::RestoreState).
+    BeginState {
+        /// This process has none.
+        is_first: bool,
+    },
+    /// Bytes of a part.
+    StatePart {
+        /// The bytes.
+        bytes: Bytes,
+        /// The part ends with them.
+        is_last: bool,
+    },
+    /// The giver has delivered these after the part before was made, and they are a part of the state.
+    StateMessages(Vec<Entry>),
+    /// The parts of a state that have arrived are void.
+    ForgetState,
     /// The program begins with this state.
     RestoreState {
         /// It contains all messages before this one.
         number: Number,
-        /// What another member's program gave.
-        state: Bytes,
+        /// What another member's program gave. `None`: the parts that have arrived are all of it.
+        state: Option<Bytes>,
     },
     /// An own message was not delivered here.
     Returned {
@@ -252,6 +262,14 @@ pub struct Core {
     pub(crate) lead: Option<Lead>,
     /// States are on their way to these processes until then.
     pub(crate) states: BTreeMap<MemberId, Time>,
+    /// States that go to other processes in pieces, and the process for which the program was asked for a part.
+    pub(crate) givings: BTreeMap<MemberId, Giving>,
+    pub(crate) asked: Option<MemberId>,
+    pub(crate) next_state: u32,
+    /// Processes that were too slow for a state.
+    pub(crate) late: BTreeMap<MemberId, Late>,
+    /// The state of another member that arrives here in pieces.
+    pub(crate) taking: Option<Taking>,
     /// Where this member gives numbers, if it becomes the sequencer.
     pub(crate) table: StampTable,
     /// Since when this member asks the others: it became the sequencer then. They answer no other member.
@@ -274,20 +292,11 @@ impl Core {
         self.out.push_back(Output::Multicast(message));
     }
 
-    /// Ask the program for its state, for this process, unless one is on its way there. A program may need longer for a state than a sequencer may
-    /// be silent: if each request had an answer, those that pile up meanwhile would end the next epoch, too.
-    pub(crate) fn take_state(&mut self, to: MemberId) {
-        let now = self.now;
-        self.states.retain(|_, until| *until > now);
-        if let Entry::Vacant(entry) = self.states.entry(to) {
-            entry.insert(now + self.settings.beat);
-            self.out.push_back(Output::TakeState { joiner: to });
-        }
-    }
-
     /// The processes that a multicast of this member reaches: the other members, and the processes that follow to become members.
     pub fn audience(&self) -> Vec<MemberId> {
         let learners = self.lead.iter().flat_map(Lead::learners);
+        // A process that takes the state in pieces gets the messages with them.
+        let learners = learners.filter(|id| !self.givings.get(id).is_some_and(Giving::goes_on));
         self.ballot.view().ids().chain(learners).filter(|id| !self.is_me(*id)).collect()
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Content, Entry, Level, Long};
+use crate::log::{Content, Entry, Level};
 use crate::view::{Epoch, MOST_NUMBER, Member, MemberId, Number, View};
 
 /// A message between two processes of a group.
@@ -13,7 +13,7 @@ use crate::view::{Epoch, MOST_NUMBER, Member, MemberId, Number, View};
 /// | a member | the sequencer | `Submit`, `Ack`, `Leave`, `Installed` |
 /// | the sequencer | all | `Stamped`, `Beat`, `Resign` |
 /// | a member | all | `Data`, `Ack` of a safe message |
-/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedData`, `Data`, `NeedState`, `State`, `CatchUp`, `IsAt` |
+/// | a member | any member | `Token`, `Repair`, `Repaired`, `NeedData`, `Data`, `NeedState`, `Piece`, `PieceAck`, `State`, `CatchUp`, `IsAt` |
 /// | a candidate | all | `Propose`, `NewView` |
 /// | a member | a candidate | `Promise`, `Refuse`, `Installed` |
 /// | a process that joins | any member | `Join` |
@@ -140,6 +140,15 @@ pub enum Message {
     },
     /// The state that a member begins with.
     State(State),
+    /// A piece of such a state, if it is long.
+    Piece(Piece),
+    /// All pieces before one are here.
+    PieceAck {
+        /// The giver's number for the state.
+        id: u64,
+        /// The next piece.
+        next: u64,
+    },
     /// A member wants to leave.
     Leave,
     /// The receiver is not a member of this epoch's view.
@@ -170,12 +179,10 @@ impl Message {
             Message::Repair { epoch, from, to } => epoch.is_possible() && are_possible(&[*from, *to]),
             Message::NeedData { number, .. } => are_possible(&[*number]),
             Message::Repaired { epoch, entries, first } => {
-                let is_entry = |entry: &Entry| {
-                    entry.epoch.is_possible()
-                        && are_possible(&[entry.number])
-                        && entry.long.as_ref().is_none_or(Long::is_possible)
-                };
-                epoch.is_possible() && are_possible(&[*first]) && entries.iter().all(is_entry)
+                epoch.is_possible() && are_possible(&[*first]) && entries.iter().all(Entry::is_possible)
+            }
+            Message::Piece(Piece { content: PieceContent::Messages(messages), .. }) => {
+                messages.iter().all(Entry::is_possible)
             }
             Message::Promise { epoch, promise: Promise { chain, history, held, ranges } } => {
                 let is_range = |(from, to): &(Number, Number)| are_possible(&[*from, *to]);
@@ -200,7 +207,7 @@ impl Message {
             | Message::NeedState { epoch }
             | Message::CatchUp { epoch, .. }
             | Message::PutOut { epoch, .. } => epoch.is_possible(),
-            Message::Data { .. } | Message::Leave => true,
+            Message::Piece(_) | Message::PieceAck { .. } | Message::Data { .. } | Message::Leave => true,
         }
     }
 }
@@ -317,8 +324,44 @@ pub struct State {
     pub history: Vec<(Epoch, Number)>,
     /// It contains all messages before this one.
     pub number: Number,
-    /// The program's own.
+    /// The program's own. Empty if it came in pieces.
     pub state: Bytes,
+    /// The pieces that go before it.
+    pub pieces: Option<Pieces>,
+}
+
+/// Names the pieces of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pieces {
+    /// The giver's number for the state.
+    pub id: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// A piece of a state. Its taker gets them in their order, and acknowledges each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Piece {
+    /// The giver's number for the state.
+    pub id: u64,
+    /// Which piece it is. The first one has 0.
+    pub nth: u64,
+    /// What it has.
+    pub content: PieceContent,
+}
+
+/// What a piece has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PieceContent {
+    /// A part of the program's state, or bytes of a long one.
+    Part {
+        /// The bytes.
+        bytes: Bytes,
+        /// The part ends with them.
+        is_last: bool,
+    },
+    /// Messages that the giver has delivered after the part before was made.
+    Messages(Vec<Entry>),
 }
 
 /// Why a process is not a member any more.

@@ -23,6 +23,10 @@ pub enum Mutant {
     NoMajorityAsked,
     /// A gap is never asked for.
     GapForEver,
+    /// A piece of another state is taken, if its number fits.
+    PieceOfAnotherState,
+    /// A process that joins misses what is delivered while a part of its state is made.
+    MissedMeanwhile,
 }
 
 #[cfg(feature = "planted")]

@@ -6,15 +6,16 @@ use am_wire::stamp::Stamp;
 use bytes::Bytes;
 
 use crate::log::{Content, Entry, Level, Long};
-use crate::member::{Core, Delivery, Role, STATE_AGAIN, time_of};
+use crate::member::{Core, Delivery, Role};
 use crate::message::{Ack, Message, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::outgoing::Submission;
 use crate::settings::Dissemination;
+use crate::transfer::{STATE_AGAIN, time_of};
 use crate::view::{Epoch, MemberId, Number, Time};
 
 /// The most messages in an answer to a request for repair, and the most bytes.
-const REPAIRED: u64 = 64;
+const REPAIRED: u64 = 512;
 const REPAIRED_BYTES: usize = 64 << 10;
 
 /// The time that is allowed for a content doubles so often, with each request for it.
@@ -263,8 +264,12 @@ impl Core {
         if let Some(long) = entry.long {
             self.apart.forget(sender, long.id);
         }
-        self.delivered += 1;
         let is_mine = self.is_me(sender) && entry.epoch > self.returned;
+        if !self.givings.is_empty() {
+            let entry = entry.clone();
+            self.give_delivered(&entry);
+        }
+        self.delivered += 1;
         let own = is_mine.then(|| self.mine.delivered()).flatten();
         Some(Delivery { number, sender, level, payload, own })
     }
@@ -314,7 +319,8 @@ impl Core {
             self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.asked.min(MOST_DOUBLED));
         self.repair.at = Some(self.now + pause);
         self.repair.asked += 1;
-        let needs_state = self.ballot.pending().is_some() && self.repair.state_again_at <= self.now;
+        let needs_state =
+            self.ballot.pending().is_some() && self.repair.state_again_at <= self.now && !self.takes_state();
         if let Some(holder) = self.repair.state_of.take().filter(|_| needs_state) {
             self.repair.state_again_at = self.now + STATE_AGAIN;
             self.post(holder, Message::NeedState { epoch });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use am_ordered_core::{Core, Level, Member, MemberId, Message, Output, Settings, Time};
+use am_ordered_core::{Core, Level, Member, MemberId, Message, Output, Place, Settings, Time};
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -62,7 +62,11 @@ impl Victims {
                         self.sent.extend(core.audience().into_iter().map(|to| (*id, to, message.clone())));
                     }
                     Output::Contact(message) => self.sent.push((*id, MemberId(0), message)),
-                    Output::TakeState { joiner } => core.state_taken(joiner, Bytes::from_static(b"state")),
+                    Output::TakeState { joiner, place } => {
+                        let next =
+                            (place.next < 3 && joiner.0 % 2 == 1).then_some(Place { next: place.next + 1, end: 3 });
+                        core.part_taken(joiner, &Bytes::from_static(b"state"), next);
+                    }
                     _ => (),
                 }
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use am_ordered_core::{
-    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Promise,
-    Settings, Stamped, State, Time, View,
+    Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Piece,
+    PieceContent, Pieces, Place, Promise, Settings, Stamped, State, Time, View,
 };
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -86,9 +86,25 @@ fn beat(rng: &mut SmallRng) -> Beat {
     }
 }
 
+/// A number of a state or of a piece: often one that is in use.
+fn near(rng: &mut SmallRng) -> u64 {
+    match rng.random_range(0..4) {
+        0 => u64::from(rng.random_range(0..4_u32)) << 32 | rng.random_range(0..4),
+        _ => number(rng),
+    }
+}
+
+fn piece(rng: &mut SmallRng) -> Piece {
+    let content = match rng.random() {
+        true => PieceContent::Part { bytes: bytes(rng), is_last: rng.random() },
+        false => PieceContent::Messages(several(rng, entry)),
+    };
+    Piece { id: near(rng), nth: near(rng), content }
+}
+
 fn message(rng: &mut SmallRng) -> Message {
     let epoch = epoch(rng);
-    match rng.random_range(0..20) {
+    match rng.random_range(0..23) {
         0 => Message::Submit { epoch, seq: number(rng) as u32, level: level(rng), content: content(rng) },
         1 => Message::Stamped(stamped(rng)),
         2 => Message::Data { sender: member(rng).id, id: number(rng), payload: bytes(rng) },
@@ -107,10 +123,13 @@ fn message(rng: &mut SmallRng) -> Message {
         15 => Message::NeedState { epoch },
         16 => {
             let (view, history, number) = (view(rng), history(rng), number(rng));
-            Message::State(State { view, history, number, state: bytes(rng) })
+            let pieces = rng.random::<bool>().then(|| Pieces { id: near(rng), count: near(rng) });
+            Message::State(State { view, history, number, state: bytes(rng), pieces })
         }
         17 => Message::Leave,
         18 => Message::NeedData { sender: member(rng).id, id: number(rng), number: number(rng) },
+        19 | 20 => Message::Piece(piece(rng)),
+        21 => Message::PieceAck { id: near(rng), next: near(rng) },
         _ => Message::PutOut { epoch, why: Ended::Silent },
     }
 }
@@ -160,7 +179,11 @@ impl Group {
             Output::Multicast(message) => {
                 audience.into_iter().for_each(|to| send(to, message.clone()));
             }
-            Output::TakeState { joiner } => self.members[index].state_taken(joiner, Bytes::new()),
+            // Of every other number the state is given in pieces.
+            Output::TakeState { joiner, place } => {
+                let next = (place.next < 3).then_some(Place { next: place.next + 1, end: 3 });
+                self.members[index].part_taken(joiner, &Bytes::new(), next.filter(|_| joiner.0 % 2 == 1));
+            }
             Output::Deliver(delivery) => self.delivered[index].push(delivery.number),
             Output::Ended(why) => self.ended[index] = Some(why),
             _ => (),

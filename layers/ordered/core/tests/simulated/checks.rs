@@ -92,11 +92,17 @@ pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
     let sequence = sequence(world)?;
     for (id, process) in &world.processes {
         let is_live = process.is_alive && process.ended.is_none();
-        let first = process.first.map_or(0, |(first, _)| first);
+        let first = process.first.unwrap_or(0);
         check(first, &process.delivered, is_live, &sequence).map_err(|why| format!("{id}: {why}"))?;
         for (first, delivered) in &process.past {
             check(*first, delivered, false, &sequence).map_err(|why| format!("{id}, before it diverged: {why}"))?;
         }
+    }
+    let mut states = live().map(|(_, process)| &process.columns);
+    if let Some(first) = states.next()
+        && states.any(|state| state != first)
+    {
+        return Err("two members have different states".into());
     }
     let all: BTreeSet<Key> =
         world.processes.values().flat_map(|process| process.delivered.iter().map(|(_, key, _)| *key)).collect();

@@ -104,7 +104,7 @@ impl Group {
                 Output::Send { to, message } => send(to, message),
                 Output::Multicast(message) => core.audience().into_iter().for_each(|to| send(to, message.clone())),
                 Output::Contact(message) => send(MemberId(0), message),
-                Output::TakeState { joiner } => core.state_taken(joiner, Bytes::new()),
+                Output::TakeState { joiner, .. } => core.state_taken(joiner, Bytes::new()),
                 other => self.reports.push((id, other)),
             }
         }

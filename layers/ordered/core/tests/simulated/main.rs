@@ -8,6 +8,7 @@
 //! - At any time at most one member gives numbers with a lease, and so does the program of at most one host.
 //! - A member that has caught up misses nothing that was delivered before it asked.
 //! - The sequencer's credits add up.
+//! - All live members have one state at the end, also those whose state came in parts.
 //! - Once faults stop, all live members have one view, and every message is delivered.
 //!
 //! `AM_SIM_SEEDS=FROM..TO` runs those; `AM_SIM_SEED=N` one of them, and tells what happens.
@@ -18,6 +19,8 @@ mod checks;
 mod contents;
 mod group;
 mod network;
+mod parts;
+mod pieces;
 mod plan;
 mod scenarios;
 mod states;
@@ -67,6 +70,8 @@ fn planted_bugs_are_caught() {
         (Mutant::LeaseForEver, 7),
         (Mutant::GapForEver, 2),
         (Mutant::NoMajorityAsked, 3),
+        (Mutant::PieceOfAnotherState, 1),
+        (Mutant::MissedMeanwhile, 1),
     ];
     for (mutant, first) in mutants {
         let run_with = |seed| {

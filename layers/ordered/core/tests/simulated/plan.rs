@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) stamps: bool,
     /// Members ask how far the others are.
     pub(crate) reads: bool,
+    /// States travel in parts.
+    pub(crate) parts: bool,
     /// The mean time between two messages of a member, and the part of them that is `Safe`.
     pub(crate) pause: Time,
     pub(crate) safe: f64,
@@ -61,6 +63,7 @@ impl Plan {
             quiet: Duration::from_secs(12),
             stamps: rng.random_bool(0.5),
             reads: seed % 4 == 3,
+            parts: seed % 3 == 1,
             repair_loss: if is_reliable { 0.0 } else { *pick(&mut rng, &[0.0, 0.5]) },
         }
     }

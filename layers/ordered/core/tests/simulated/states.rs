@@ -22,7 +22,13 @@ fn with_state(view: &View) -> Core {
 }
 
 fn state(view: &View, number: u64) -> Message {
-    Message::State(State { view: view.clone(), history: vec![(Epoch(1), 0)], number, state: Bytes::new() })
+    Message::State(State {
+        view: view.clone(),
+        history: vec![(Epoch(1), 0)],
+        number,
+        state: Bytes::new(),
+        pieces: None,
+    })
 }
 
 /// A message arrives. Returns the promises that follow.
@@ -131,7 +137,7 @@ fn a_state_ends_the_wait_for_contents_of_another_epoch() {
     arrives(&mut core, 0, stamped(1, 3, Content::Apart(Long { id: 5, length: 5000 })));
     // In the next epoch another message has this number, and is lost.
     let (view, history) = (view(2, &[0, 1], 0), vec![(Epoch(1), 0), (Epoch(2), 2)]);
-    arrives(&mut core, 0, Message::State(State { view, history, number: 2, state: Bytes::new() }));
+    arrives(&mut core, 0, Message::State(State { view, history, number: 2, state: Bytes::new(), pieces: None }));
     arrives(&mut core, 0, stamped(2, 2, Content::Here(Bytes::new())));
     arrives(&mut core, 0, stamped(2, 4, Content::Here(Bytes::new())));
     core.on_time(Duration::from_secs(10));
@@ -172,7 +178,7 @@ fn what_follows_a_state_is_kept_while_it_is_on_its_way() {
     let outputs = |core: &mut Core| std::iter::from_fn(|| core.poll()).collect::<Vec<_>>();
     core.on_time(Duration::from_millis(20));
     assert!(outputs(&mut core).iter().any(|output| matches!(output, Output::TakeState { .. })));
-    core.state_taken(MemberId(1), Bytes::from(vec![0; 10_000_000]));
+    core.state_taken(MemberId(1), Bytes::from(vec![0; 1_000_000]));
     for nth in 0..10 {
         let now = Duration::from_millis(40 + nth * 20);
         core.send(now, Level::Agreed, Bytes::new()).expect("room");

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use am_ordered_core::{
-    Core, Delivery, Ended, Epoch, Level, Member, MemberId, Message, Number, Output, Settings, StampTable, Time, View,
+    Core, Delivery, Ended, Epoch, Level, Member, MemberId, Message, Number, Output, Place, Settings, StampTable, Time,
+    View,
 };
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -13,6 +14,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::checks::{self, Key};
 use crate::network::{self, Arrived, Verdict};
+use crate::parts::{AllDue, Columns, Coming, Due};
 use crate::plan::{Plan, pick};
 
 /// What happened, and how often.
@@ -38,6 +40,9 @@ pub(crate) const SEEN: &[&str] = &[
     "sequencer replaced",
     "repair lost",
     "caught up",
+    "state in parts",
+    "messages with a state",
+    "state forgotten",
     "stamped by the network",
     "not stamped by the network",
 ];
@@ -50,9 +55,12 @@ pub(crate) struct Process {
     pub(crate) ended: Option<Ended>,
     /// What it has delivered, from its first number on.
     pub(crate) delivered: Vec<checks::Delivered>,
-    /// The digest of everything before its first number, as its state says, and of all that it has delivered.
-    pub(crate) digest: u64,
-    pub(crate) first: Option<(Number, u64)>,
+    /// What its state was and all that it has delivered have made of them.
+    pub(crate) columns: Columns,
+    /// What has arrived of another one's, and the parts that this one gives.
+    coming: Coming,
+    due: AllDue,
+    pub(crate) first: Option<Number>,
     /// What it had delivered before it diverged, each time, with its first number.
     pub(crate) past: Vec<(Number, Vec<checks::Delivered>)>,
     pub(crate) not_delivered: BTreeSet<Key>,
@@ -177,8 +185,10 @@ impl World {
             leaves: false,
             ended: None,
             delivered: vec![],
-            digest: 0,
-            first: (id.0 == 0).then_some((0, 0)),
+            columns: Columns::default(),
+            coming: Coming::default(),
+            due: AllDue::new(),
+            first: (id.0 == 0).then_some(0),
             past: vec![],
             not_delivered: BTreeSet::new(),
             catches_up: BTreeMap::new(),
@@ -299,6 +309,11 @@ impl World {
         if process.core.next_time() <= now {
             process.core.on_time(now);
         }
+        while process.due.front().is_some_and(|due| due.at <= now)
+            && let Some(due) = process.due.pop_front()
+        {
+            process.core.part_taken(due.joiner, &due.part, due.next);
+        }
         if process.send_at <= now && process.left_to_send > 0 && process.ended.is_none() {
             let level = if self.rng.random_bool(self.plan.safe) { Level::Safe } else { Level::Agreed };
             let key = (id, self.plan.messages - process.left_to_send);
@@ -318,6 +333,9 @@ impl World {
         let mut tick_at = process.core.next_time();
         if process.left_to_send > 0 {
             tick_at = tick_at.min(process.send_at);
+        }
+        if let Some(due) = process.due.front() {
+            tick_at = tick_at.min(due.at);
         }
         process.tick_at = tick_at.max(now + Duration::from_micros(10));
         let tick_at = process.tick_at;
@@ -345,19 +363,21 @@ impl World {
                 }
                 self.tell(|| format!("{id}: view {} of {:?}, led by {}", view.epoch.0, names(&view), view.sequencer));
             }
-            Output::TakeState { joiner } => {
-                self.saw("state taken");
-                let (now, process) = (self.now, self.processes.get_mut(&id).expect("it is there"));
-                process.core.state_taken(joiner, Bytes::copy_from_slice(&process.digest.to_be_bytes()));
-                self.tell(|| format!("{id}: state for {joiner} at {now:?}"));
+            Output::TakeState { joiner, place } => self.take_state(id, joiner, place),
+            Output::BeginState { .. } | Output::ForgetState => {
+                self.saw(if output == Output::ForgetState { "state forgotten" } else { "state in parts" });
+                self.processes.get_mut(&id).expect("it is there").coming = Coming::default();
             }
-            Output::RestoreState { number, state } => {
-                let process = self.processes.get_mut(&id).expect("it is there");
-                process.digest = u64::from_be_bytes(state[..].try_into().expect("a digest"));
-                process.first = Some((number, process.digest));
-                process.delivered.clear();
-                self.tell(|| format!("{id}: begins with {number}"));
+            Output::StatePart { bytes, is_last } => {
+                assert!(is_last, "it is short");
+                self.processes.get_mut(&id).expect("it is there").coming.on_part(&bytes);
             }
+            Output::StateMessages(messages) => {
+                let coming = &mut self.processes.get_mut(&id).expect("it is there").coming;
+                messages.iter().for_each(|entry| coming.on_message(checks::key(&entry.payload)));
+                *self.seen.entry("messages with a state").or_default() += 1;
+            }
+            Output::RestoreState { number, state } => self.restore(id, number, state),
             Output::Returned { id: own, may_be_delivered } => {
                 self.saw("returned");
                 let process = self.processes.get_mut(&id).expect("it is there");
@@ -371,7 +391,7 @@ impl World {
                 self.tell(|| format!("{id}: diverged from {from}"));
                 let process = self.processes.get_mut(&id).expect("it is there");
                 let delivered = std::mem::take(&mut process.delivered);
-                process.past.push((process.first.map_or(0, |(first, _)| first), delivered));
+                process.past.push((process.first.unwrap_or(0), delivered));
             }
             Output::CaughtUp(question) => self.caught_up(id, question),
             Output::Primary(is_primary) => self.tell(|| format!("{id}: primary {is_primary}")),
@@ -392,6 +412,37 @@ impl World {
                 self.processes.get_mut(&id).expect("it is there").ended = Some(why);
             }
         }
+    }
+
+    /// A process gives its state: at once, or the part that begins there, at some time.
+    fn take_state(&mut self, id: MemberId, joiner: MemberId, place: Place) {
+        self.saw("state taken");
+        let now = self.now;
+        self.tell(|| format!("{id}: state for {joiner} at {now:?}, {place:?}"));
+        let late = self.plan.parts && self.rng.random_bool(0.5);
+        let wait = if late { Duration::from_micros(self.rng.random_range(0..20_000)) } else { Time::ZERO };
+        let process = self.processes.get_mut(&id).expect("it is there");
+        if !self.plan.parts {
+            return process.core.state_taken(joiner, process.columns.whole());
+        }
+        let (part, next) = process.columns.part(place);
+        match late {
+            true => process.due.push_back(Due { at: now + wait, joiner, part, next }),
+            false => process.core.part_taken(joiner, &part, next),
+        }
+    }
+
+    fn restore(&mut self, id: MemberId, number: Number, state: Option<Bytes>) {
+        let process = self.processes.get_mut(&id).expect("it is there");
+        let coming = std::mem::take(&mut process.coming);
+        match state.map(|state| Columns::from_whole(&state)).or_else(|| coming.whole()) {
+            Some(columns) => process.columns = columns,
+            None => self.violation = Some(format!("{id}: begins with a state that lacks a part")),
+        }
+        let process = self.processes.get_mut(&id).expect("it is there");
+        process.first = Some(number);
+        process.delivered.clear();
+        self.tell(|| format!("{id}: begins with {number}"));
     }
 
     /// A member reads.
@@ -432,7 +483,7 @@ impl World {
         if own.is_some_and(|own| process.keys.remove(&own) != Some(key)) {
             self.violation = Some(format!("{id}: its own message {key:?} is delivered as another one"));
         }
-        process.digest = checks::digest(process.digest, key);
+        process.columns.add(key);
         process.delivered.push((number, key, level));
         self.tell(|| format!("{id}: delivers {number} {key:?} {level:?}"));
     }

@@ -1,0 +1,124 @@
+//! A state in pieces: those of another state are refused, and a taker that is too slow stops no other member.
+
+use std::time::Duration;
+
+use am_ordered_core::{
+    Core, Epoch, Level, Member, MemberId, Message, Output, Piece, PieceContent, Pieces, Place, Settings, State, Time,
+    View,
+};
+use bytes::Bytes;
+
+fn member(id: u64) -> Member {
+    Member { id: MemberId(id), name: format!("m{id}"), link: 0 }
+}
+
+fn piece(id: u64, nth: u64, byte: u8) -> Message {
+    let content = PieceContent::Part { bytes: Bytes::copy_from_slice(&[byte]), is_last: true };
+    Message::Piece(Piece { id, nth, content })
+}
+
+/// What a process that joins does with these: the parts that it takes, the acknowledgements, and whether it begins.
+fn taken(core: &mut Core, now: Time, from: u64, message: Message) -> (Vec<u8>, Vec<u64>, bool) {
+    core.on_message(now, MemberId(from), message);
+    let (mut parts, mut acknowledged, mut begins) = (vec![], vec![], false);
+    while let Some(output) = core.poll() {
+        match output {
+            Output::StatePart { bytes, .. } => parts.extend_from_slice(&bytes),
+            Output::Send { message: Message::PieceAck { next, .. }, .. } => acknowledged.push(next),
+            Output::RestoreState { state: None, .. } => begins = true,
+            _ => (),
+        }
+    }
+    (parts, acknowledged, begins)
+}
+
+fn last(id: u64, count: u64) -> Message {
+    let view = View { group: 1, epoch: Epoch(1), members: vec![member(0)], sequencer: MemberId(0), tie_break: None };
+    let history = vec![(Epoch(1), 0)];
+    Message::State(State { view, history, number: 9, state: Bytes::new(), pieces: Some(Pieces { id, count }) })
+}
+
+#[test]
+fn a_piece_of_another_state_is_refused_and_a_missing_one_is_waited_for() {
+    let (mut core, now) = (Core::join(member(2), Settings::default(), Time::ZERO), Duration::from_secs(1));
+    let mut takes = |from, message| taken(&mut core, now, from, message);
+    assert_eq!(takes(0, piece(7, 1, 1)), (vec![], vec![], false), "none has begun");
+    assert_eq!(takes(0, piece(7, 0, 0)), (vec![0], vec![1], false));
+    assert_eq!(takes(0, piece(7, 2, 2)), (vec![], vec![1], false), "the second one is missing");
+    for (from, id) in [(0, 6), (1, 7), (1, 8)] {
+        for nth in [0, 1] {
+            assert_eq!(takes(from, piece(id, nth, 9)), (vec![], vec![], false), "{id} of {from}");
+        }
+    }
+    assert_eq!(takes(0, piece(7, u64::MAX, 9)).0, [], "far away");
+    assert_eq!(takes(0, last(7, 3)), (vec![], vec![], false), "not all are here");
+    assert_eq!(takes(0, piece(7, 1, 1)), (vec![1, 2], vec![3], false));
+    assert_eq!(takes(0, last(8, 3)), (vec![], vec![], false), "another state's");
+    assert_eq!(takes(0, last(7, 3)), (vec![], vec![4], true));
+}
+
+#[test]
+fn a_state_begins_anew_by_another_member_once_its_giver_is_silent() {
+    let (mut core, now) = (Core::join(member(2), Settings::default(), Time::ZERO), Duration::from_secs(1));
+    assert_eq!(taken(&mut core, now, 0, piece(7, 0, 1)).0, [1]);
+    assert_eq!(taken(&mut core, now + Duration::from_millis(900), 1, piece(3, 0, 2)).0, []);
+    assert_eq!(taken(&mut core, now + Duration::from_millis(1100), 1, piece(3, 0, 2)).0, [2]);
+    assert_eq!(taken(&mut core, now + Duration::from_millis(1100), 0, piece(7, 1, 1)).0, [], "it is over");
+}
+
+/// The first member of a group, which is asked for its state by a process that never acknowledges.
+fn gives() -> Core {
+    let mut core = Core::found(member(0), Settings::default(), Duration::ZERO);
+    core.on_message(Duration::from_millis(1), MemberId(1), Message::Join { member: member(1), held: None });
+    core.on_time(Duration::from_millis(20));
+    let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
+    let place = Place::default();
+    assert!(outputs.contains(&Output::TakeState { joiner: MemberId(1), place }), "{outputs:?}");
+    core
+}
+
+#[test]
+fn a_taker_that_is_too_slow_is_named_and_stops_no_message() {
+    let mut core = gives();
+    core.part_taken(MemberId(1), &Bytes::from_static(b"part"), Some(Place { next: 1, end: 1 }));
+    let (payload, mut delivered) = (Bytes::from(vec![7; 1 << 20]), 0);
+    for nth in 0..300 {
+        let now = Duration::from_millis(21 + nth);
+        core.send(now, Level::Agreed, payload.clone()).expect("room");
+        core.on_time(now);
+        delivered += std::iter::from_fn(|| core.poll()).filter(|output| matches!(output, Output::Deliver(_))).count();
+    }
+    assert_eq!((delivered, core.late_joiners().collect::<Vec<_>>()), (300, vec![MemberId(1)]));
+}
+
+#[test]
+fn pieces_wait_for_those_before_and_are_sent_again() {
+    let mut core = gives();
+    core.part_taken(MemberId(1), &Bytes::from(vec![7; 20 << 20]), None);
+    // One at a time: a beat waits for no more.
+    let sent_at = |core: &mut Core, now| {
+        core.on_time(now);
+        let pieces = std::iter::from_fn(|| core.poll()).filter_map(|output| match output {
+            Output::Send { message: Message::Piece(piece), .. } => Some(piece),
+            _ => None,
+        });
+        pieces.collect::<Vec<_>>()
+    };
+    let sent = |core: &mut Core, from: u64| {
+        (from..from + 10).flat_map(|at| sent_at(core, Duration::from_millis(at))).collect::<Vec<_>>()
+    };
+    assert_eq!(sent_at(&mut core, Duration::from_millis(20)).len(), 1);
+    let first = sent(&mut core, 21);
+    let nths = |pieces: &[Piece]| pieces.iter().map(|piece| piece.nth).collect::<Vec<_>>();
+    assert_eq!(nths(&first), [1, 2, 3, 4, 5, 6, 7], "a window");
+    let id = first[0].id;
+    let acknowledged = |core: &mut Core, id, next| {
+        core.on_message(Duration::from_millis(35), MemberId(1), Message::PieceAck { id, next });
+        nths(&sent(core, 40))
+    };
+    assert_eq!(acknowledged(&mut core, id, 2), [8, 9]);
+    for (id, next) in [(id, 1), (id, 11), (id, u64::MAX), (id + 1, 3)] {
+        assert_eq!(acknowledged(&mut core, id, next), [], "{next} of {id}");
+    }
+    assert_eq!(nths(&sent(&mut core, 2000)), [2, 3, 4, 5, 6, 7, 8, 9], "none was acknowledged");
+}
