@@ -11,7 +11,7 @@ use crate::slot::{Outcome, Slot};
 
 #[derive(Debug)]
 pub(crate) struct Calls {
-    inbox: Arc<Inbox>,
+    pub(crate) inbox: Arc<Inbox>,
     next: u64,
     pending: BTreeMap<u64, Pending>,
     by_message: BTreeMap<u64, u64>,

@@ -25,6 +25,16 @@ pub(crate) enum Command<'a> {
     Gone { members: Vec<u64> },
 }
 
+impl Command<'_> {
+    /// The sender's call that this begins.
+    pub(crate) fn call(&self) -> Option<u64> {
+        match self {
+            Command::Create { call, .. } | Command::Place { call, .. } | Command::Write { call, .. } => Some(*call),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Wire)]
 pub(crate) struct NewObject<'a> {
     pub(crate) name: &'a str,
@@ -59,22 +69,28 @@ pub(crate) struct Snapshot {
     pub(crate) objects: Vec<SavedObject>,
 }
 
-/// The version of a [`Snapshot`].
-pub(crate) const VERSION: u32 = 2;
+/// The version of a [`Snapshot`], and of the parts of a space.
+pub(crate) const VERSION: u32 = 3;
 
+/// All of an object but its value.
 #[derive(Debug, PartialEq, Wire)]
-pub(crate) struct SavedObject {
+pub(crate) struct Listed {
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) of: String,
     pub(crate) schema: u64,
-    pub(crate) is_poisoned: bool,
-    pub(crate) state: Vec<u8>,
     /// Writes that have run.
     pub(crate) writes: u64,
     pub(crate) home: Home,
     pub(crate) wanted: Option<Wanted>,
     pub(crate) usage: Option<Usage>,
+}
+
+#[derive(Debug, PartialEq, Wire)]
+pub(crate) struct SavedObject {
+    pub(crate) listed: Listed,
+    pub(crate) is_poisoned: bool,
+    pub(crate) state: Vec<u8>,
     pub(crate) waiting: Vec<SavedCall>,
 }
 

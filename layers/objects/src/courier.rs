@@ -334,14 +334,15 @@ impl Courier {
     /// Give those objects away that are wanted elsewhere.
     fn give_away(&mut self, order: &mut impl Order) -> usize {
         let leaving = std::mem::take(&mut self.table.borrow_mut().objects.leaving);
-        let done = leaving.len();
+        let mut done = 0;
         for object in leaving {
             let most = order.max_command();
-            let command = self.table.borrow_mut().objects.give(object, |given| {
+            let command = self.table.borrow_mut().give(object, |given| {
                 let bytes = |given| to_vec(&Command::Moved { object, given }).unwrap_or_default();
                 let whole = bytes(given);
                 if whole.len() > most { bytes(Given { state: None, ..given }) } else { whole }
             });
+            done += usize::from(command.is_some());
             command.into_iter().for_each(|bytes| self.send_or_keep(order, None, bytes));
         }
         done

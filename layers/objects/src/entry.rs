@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ask::Caller;
-use crate::command::SavedObject;
+use crate::command::{Listed, SavedObject};
 use crate::digest::Digests;
 use crate::placement::{Home, Usage, Wanted};
 use crate::replica::{AnyReplica, Type};
@@ -14,7 +14,8 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) of: &'static str,
     pub(crate) schema: u64,
-    pub(crate) replica: Arc<dyn AnyReplica>,
+    /// `None`: its value has not come yet from the process that gives it.
+    pub(crate) replica: Option<Arc<dyn AnyReplica>>,
     pub(crate) waiting: Waiting,
     /// Writes that have run.
     pub(crate) writes: u64,
@@ -32,7 +33,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// A new object, with a value of this length.
-    pub(crate) fn new(name: &str, known: &Type, replica: Arc<dyn AnyReplica>, length: usize) -> Entry {
+    pub(crate) fn new(name: &str, known: &Type, replica: Option<Arc<dyn AnyReplica>>, length: usize) -> Entry {
         Entry {
             name: name.into(),
             of: known.name,
@@ -49,32 +50,55 @@ impl Entry {
         }
     }
 
-    /// For a process that joins. Calls that wait where the object is kept were not made in the order.
-    pub(crate) fn saved(&self, id: u64) -> SavedObject {
+    /// For a process that joins: all but the value.
+    pub(crate) fn listed(&self, id: u64) -> Listed {
         let Entry { home, wanted, writes, schema, .. } = *self;
+        let (name, of, usage) = (self.name.clone(), self.of.into(), self.usage.clone());
+        Listed { id, name, of, schema, writes, home, wanted, usage }
+    }
+
+    /// With this value. Calls that wait where the object is kept were not made in the order.
+    pub(crate) fn saved(&self, id: u64, state: Vec<u8>) -> SavedObject {
         SavedObject {
-            id,
-            name: self.name.clone(),
-            of: self.of.into(),
-            schema,
-            is_poisoned: self.replica.is_poisoned(),
-            state: self.replica.save(),
-            writes,
-            home,
-            wanted,
-            usage: self.usage.clone(),
-            waiting: if home == Home::Everywhere { self.waiting.all() } else { vec![] },
+            listed: self.listed(id),
+            is_poisoned: self.replica.as_ref().is_some_and(|replica| replica.is_poisoned()),
+            state,
+            waiting: if self.home == Home::Everywhere { self.waiting.all() } else { vec![] },
         }
     }
 
+    /// An object of another process, whose value has not come yet.
+    pub(crate) fn absent(listed: Listed, known: &Type) -> Entry {
+        let Listed { name, writes, home, wanted, usage, .. } = listed;
+        Entry { writes, home, wanted, usage, ..Entry::new(&name, known, None, 0) }
+    }
+
     /// An object that another process has saved. `None`: the bytes are no value.
-    pub(crate) fn of(saved: SavedObject, of: &'static str, replica: Arc<dyn AnyReplica>) -> Option<Entry> {
-        let SavedObject { name, schema, is_poisoned, state, writes, home, wanted, usage, waiting, .. } = saved;
+    pub(crate) fn of(saved: SavedObject, known: &Type) -> Option<Entry> {
+        let SavedObject { listed, is_poisoned, state, waiting } = saved;
+        let replica = Some((known.open)(&state, is_poisoned)?);
         let (waiting, digests) = (waiting.into_iter().collect(), Digests::of(state.len()));
-        let (is_leaving, placers) = (false, vec![]);
-        let is_value = replica.restore(&state, is_poisoned);
-        let entry =
-            Entry { name, of, schema, replica, waiting, writes, digests, home, wanted, is_leaving, placers, usage };
-        is_value.then_some(entry)
+        Some(Entry { replica, waiting, digests, ..Entry::absent(listed, known) })
+    }
+
+    /// The same, in the memory of the one that this process had: the program points to it.
+    pub(crate) fn in_place_of(self, had: Entry) -> Entry {
+        let takes = |(had, new): (&Arc<dyn AnyReplica>, &Arc<dyn AnyReplica>)| had.take_from(new.clone());
+        let has_taken = had.replica.as_ref().zip(self.replica.as_ref()).is_some_and(takes);
+        if has_taken { Entry { replica: had.replica, ..self } } else { self }
+    }
+
+    /// Whether its value is at this process from now on.
+    pub(crate) fn place(&self, me: u64) {
+        if let Some(replica) = &self.replica {
+            replica.place(self.home.has_copy(me));
+        }
+    }
+
+    /// Count the uses of this process, if its placement follows them.
+    pub(crate) fn count(&self) {
+        if let Some(replica) = &self.replica {
+            replica.uses().count(self.usage.is_some());
+        }
     }
 }

@@ -66,6 +66,11 @@ impl Inbox {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// End a wait of the thread that polls.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
     pub(crate) fn is_on_node_thread(&self) -> bool {
         self.owner == thread::current().id()
     }

@@ -126,6 +126,7 @@
 //! - What `Safe` writes, which are the default, have done is there as long as a majority of each [view](Space::view) lives.
 //! - A write that panics poisons its object, at every process alike.
 //! - Objects live as long as a majority of each view. [`Space::save`] writes them to a file, for a space that is founded later.
+//! - A process may join at any time. It gets the objects about 1 MiB at a time, and writes go on meanwhile.
 //!
 //! `docs/promises.md` says the rest.
 //!
@@ -166,7 +167,9 @@ mod shared;
 mod simulated;
 mod slot;
 mod space;
+mod state;
 mod table;
+mod transfer;
 mod twice;
 mod uses;
 mod waiters;

@@ -11,6 +11,8 @@ pub(crate) enum Mutant {
     RunTwice,
     /// Where an object has moved to a process, the others go on with their copies.
     TwoPlacements,
+    /// A write that waits while its object is written for a process that joins is lost.
+    WaitingWriteIsLost,
 }
 
 thread_local! {

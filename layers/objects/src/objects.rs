@@ -9,7 +9,7 @@ use am_rpc::codec::{from_bytes, to_vec};
 
 use crate::ask::{Answer, Caller, Fate, Reply, Sent};
 use crate::calls::Calls;
-use crate::command::{Given, NewObject, SavedCall, Snapshot, VERSION};
+use crate::command::{Command, Given, Listed, NewObject, SavedCall, SavedObject, Snapshot, VERSION};
 use crate::digest::Digests;
 use crate::entry::Entry;
 use crate::error::CallError;
@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::mutants;
 use crate::object::Object;
 use crate::placement::{Home, Wanted};
-use crate::replica::{self, Type};
+use crate::replica::{self, AnyReplica, Type};
 use crate::slot::Outcome;
 
 /// An object, and its number.
@@ -25,11 +25,11 @@ pub(crate) type Found<T> = (u64, Arc<replica::Replica<T>>);
 
 /// The objects of a space, as this process has them.
 pub(crate) struct Objects {
-    types: Vec<Type>,
+    types: Rc<[Type]>,
     pub(crate) all: BTreeMap<u64, Entry>,
     /// The next object's number.
-    next: u64,
-    /// Messages that were delivered.
+    pub(crate) next: u64,
+    /// Messages that were carried out.
     pub(crate) position: u64,
     /// Who waits for the results of operations on objects that are kept here.
     pub(crate) replies: BTreeMap<Caller, Reply>,
@@ -53,8 +53,20 @@ pub(crate) struct Objects {
     pub(crate) ran: Vec<(u64, u64, u16, Vec<u8>)>,
 }
 
+/// No process has this number.
+const NOBODY: u64 = u64::MAX;
+
 impl Objects {
     pub(crate) fn new(types: Vec<Type>, calls: Calls) -> Objects {
+        Objects::of(types.into(), Rc::new(RefCell::new(calls)))
+    }
+
+    /// For the objects of another process, until all of them are here. It keeps none of them, and no call ends.
+    pub(crate) fn aside(&self) -> Objects {
+        Objects { me: Rc::new(Cell::new(NOBODY)), ..Objects::of(self.types.clone(), self.calls.clone()) }
+    }
+
+    fn of(types: Rc<[Type]>, calls: Rc<RefCell<Calls>>) -> Objects {
         Objects {
             types,
             all: BTreeMap::new(),
@@ -64,7 +76,7 @@ impl Objects {
             back: vec![],
             leaving: vec![],
             has_lost: false,
-            calls: Rc::new(RefCell::new(calls)),
+            calls,
             me: Rc::default(),
             has_changed: Cell::new(false),
             failed: None,
@@ -77,7 +89,7 @@ impl Objects {
     /// The object of this name.
     pub(crate) fn find<T: Object>(&self, name: &str) -> Option<Result<Found<T>, CallError>> {
         let (id, entry) = self.all.iter().find(|(_, entry)| entry.name == name)?;
-        let replica = entry.replica.clone().into_any().downcast();
+        let replica = entry.replica.clone()?.into_any().downcast();
         Some(replica.map(|replica| (*id, replica)).map_err(|_| CallError::TypeDiffers))
     }
 
@@ -94,7 +106,7 @@ impl Objects {
 
     /// How often this process has used an object since it was asked last.
     pub(crate) fn uses(&self, object: u64) -> Option<(u32, u32)> {
-        self.all.get(&object).map(|entry| entry.replica.uses().take())
+        Some(self.all.get(&object)?.replica.as_ref()?.uses().take())
     }
 
     /// The type of this name, if the program has that version of it.
@@ -114,8 +126,8 @@ impl Objects {
             self.failed = Some(CallError::TypeUnknown);
             return Err(CallError::TypeUnknown);
         };
-        let replica = (known.open)(state).ok_or(CallError::Malformed)?;
-        let entry = Entry { home: self.home_of(to, process), ..Entry::new(name, known, replica, state.len()) };
+        let replica = (known.open)(state, false).ok_or(CallError::Malformed)?;
+        let entry = Entry { home: self.home_of(to, process), ..Entry::new(name, known, Some(replica), state.len()) };
         let id = self.next;
         self.next += 1;
         // One of this name that is lost goes. Calls of it that wait are to hear of it.
@@ -143,7 +155,9 @@ impl Objects {
 
     pub(crate) fn run_or_wait(&mut self, object: u64, caller: Caller, operation: u16, arguments: &[u8]) {
         let Some(entry) = self.all.get_mut(&object) else { return };
-        match entry.replica.may_run(usize::from(operation), arguments) {
+        // A value that has not come yet comes with the effect of this write.
+        let Some(replica) = &entry.replica else { return };
+        match replica.may_run(usize::from(operation), arguments) {
             Ok(false) => {
                 let Caller { process, call } = caller;
                 return entry.waiting.push(SavedCall { caller: process, call, operation, arguments: arguments.into() });
@@ -156,16 +170,17 @@ impl Objects {
 
     fn run(&mut self, object: u64, caller: Caller, operation: u16, arguments: &[u8]) {
         let Some(entry) = self.all.get_mut(&object) else { return };
+        let Some(replica) = &entry.replica else { return };
         let is_everywhere = entry.home == Home::Everywhere;
         let wants_result = !is_everywhere || caller.process == self.me.get();
         #[cfg(test)]
         if !is_everywhere {
             self.ran.push((self.position, object, operation, arguments.into()));
         }
-        let result = entry.replica.run(usize::from(operation), arguments, wants_result);
+        let result = replica.run(usize::from(operation), arguments, wants_result);
         entry.writes += 1;
         if is_everywhere && entry.digests.are_due(entry.writes) {
-            let digest = entry.digests.add(entry.writes, &entry.replica.canonical());
+            let digest = entry.digests.add(entry.writes, &replica.canonical());
             self.digests.borrow_mut().push((object, entry.writes, digest));
         }
         self.end(caller, result.map(Option::unwrap_or_default));
@@ -178,7 +193,8 @@ impl Objects {
             return;
         }
         while let Some(entry) = self.all.get_mut(&object)
-            && let Some((call, may_run)) = entry.waiting.take_next(&*entry.replica)
+            && let Some(replica) = &entry.replica
+            && let Some((call, may_run)) = entry.waiting.take_next(&**replica)
         {
             let caller = Caller { process: call.caller, call: call.call };
             match may_run {
@@ -194,6 +210,11 @@ impl Objects {
         } else if caller.process == self.me.get() {
             self.calls.borrow_mut().end(caller.call, outcome);
         }
+    }
+
+    /// An own command has its place in the order.
+    pub(crate) fn placed(&self, command: &Command<'_>) {
+        command.call().into_iter().for_each(|call| self.calls.borrow_mut().placed(call));
     }
 
     /// Returns whether there were any.
@@ -219,7 +240,7 @@ impl Objects {
     pub(crate) fn follow_use(&mut self, object: u64) {
         if let Some(entry) = self.all.get_mut(&object) {
             entry.usage.get_or_insert_default();
-            entry.replica.uses().count(true);
+            entry.count();
         }
     }
 
@@ -232,7 +253,7 @@ impl Objects {
             }
             Some(entry) => {
                 entry.usage = None;
-                entry.replica.uses().count(false);
+                entry.count();
                 entry.placers.push(placer);
                 self.move_to(object, to, placer.process);
             }
@@ -272,7 +293,7 @@ impl Objects {
         if mutants::is_active(mutants::Mutant::TwoPlacements) && !entry.home.is_at(self.me.get()) {
             entry.home = Home::Everywhere;
         }
-        entry.replica.place(entry.home.has_copy(self.me.get()));
+        entry.place(self.me.get());
         self.has_changed.set(true);
         let waiting = std::mem::take(&mut entry.waiting).all();
         waiting.into_iter().for_each(|call| self.send_back(object, call));
@@ -292,7 +313,7 @@ impl Objects {
 
     /// A write as its caller has made it.
     pub(crate) fn sent(&self, object: u64, operation: u16, arguments: Vec<u8>) -> Sent {
-        let replica = self.all.get(&object).map(|entry| &entry.replica);
+        let replica = self.all.get(&object).and_then(|entry| entry.replica.as_ref());
         let known = replica.and_then(|replica| replica.operation(usize::from(operation)));
         let may_wait = known.is_some_and(|known| known.has_guard);
         Sent { object, is_read: false, may_wait, operation, arguments }
@@ -300,8 +321,8 @@ impl Objects {
 
     /// A read of a copy that is here.
     pub(crate) fn read_here(&self, sent: &Sent) -> Outcome {
-        let entry = self.all.get(&sent.object).ok_or(CallError::Malformed)?;
-        entry.replica.read(usize::from(sent.operation), &sent.arguments)
+        let replica = self.all.get(&sent.object).and_then(|entry| entry.replica.as_ref());
+        replica.ok_or(CallError::Malformed)?.read(usize::from(sent.operation), &sent.arguments)
     }
 
     /// An object is where it is wanted, or never will be.
@@ -320,7 +341,8 @@ impl Objects {
         let Some(entry) = self.all.get_mut(&object).filter(|entry| entry.home == home) else { return };
         entry.is_leaving = false;
         let Some(state) = state else { return self.has_arrived(object, &Err(CallError::NotMoved)) };
-        if sender != self.me.get() && !entry.replica.restore(state, is_poisoned) {
+        let is_value = |replica: &Arc<dyn AnyReplica>| replica.restore(state, is_poisoned);
+        if sender != self.me.get() && !entry.replica.as_ref().is_none_or(is_value) {
             self.failed = Some(CallError::Malformed);
             return;
         }
@@ -340,7 +362,7 @@ impl Objects {
         for object in lost {
             let Some(entry) = self.all.get_mut(&object) else { continue };
             (entry.home, entry.usage) = (Home::Lost, None);
-            entry.replica.place(false);
+            entry.place(self.me.get());
             self.has_lost = true;
             self.has_arrived(object, &Err(CallError::Lost));
         }
@@ -355,50 +377,84 @@ impl Objects {
         let me = self.me.get();
         let entry = self.all.get_mut(&object).filter(|entry| entry.home.is_at(me))?;
         let (Home::At { epoch, .. }, Some(to)) = (entry.home, entry.wanted) else { return None };
+        let replica = entry.replica.clone()?;
         entry.is_leaving = true;
-        let (is_poisoned, state) = (entry.replica.is_poisoned(), entry.replica.save());
+        let (is_poisoned, state) = (replica.is_poisoned(), replica.save());
         Some(give(Given { epoch, to, writes: entry.writes, is_poisoned, state: Some(&state) }))
     }
 
     fn snapshot(&self) -> Snapshot {
-        let objects = self.all.iter().map(|(id, entry)| entry.saved(*id)).collect();
+        let saved = |(id, entry): (&u64, &Entry)| {
+            let state = entry.replica.as_ref().map(|replica| replica.save());
+            entry.saved(*id, state.unwrap_or_default())
+        };
+        let objects = self.all.iter().map(saved).collect();
         Snapshot { version: VERSION, position: self.position, next: self.next, objects }
     }
 
-    /// The objects of another process. Those that this one has already keep their places in memory: the program points to them. What this process
-    /// keeps it knows best.
-    fn go_on_with(&mut self, snapshot: Snapshot) -> Result<(), CallError> {
-        (self.next, self.position) = (snapshot.next, snapshot.position);
-        let (mut old, me) = (std::mem::take(&mut self.all), self.me.get());
-        for saved in snapshot.objects {
-            let (id, known) = (saved.id, self.known(&saved.of, saved.schema).copied().ok_or(CallError::TypeUnknown)?);
-            let had = old.remove(&id).filter(|entry| entry.of == saved.of && entry.schema == saved.schema);
-            let entry = match had {
-                Some(entry) if entry.home == saved.home && entry.home.is_at(me) => {
-                    if saved.wanted.is_some() {
+    /// Those of another process are these.
+    pub(crate) fn list(&mut self, position: u64, next: u64, all: Vec<Listed>) -> Result<(), CallError> {
+        (self.position, self.next) = (position, next);
+        for listed in all {
+            let known = self.known(&listed.of, listed.schema).ok_or(CallError::TypeUnknown)?;
+            let (id, entry) = (listed.id, Entry::absent(listed, known));
+            self.all.insert(id, entry);
+        }
+        Ok(())
+    }
+
+    /// An object of another process is here, with its value.
+    pub(crate) fn insert(&mut self, saved: SavedObject) -> Result<(), CallError> {
+        let Listed { id, of, schema, .. } = &saved.listed;
+        let (id, known) = (*id, self.known(of, *schema).ok_or(CallError::TypeUnknown)?);
+        let entry = Entry::of(saved, known).ok_or(CallError::Malformed)?;
+        entry.place(self.me.get());
+        self.all.insert(id, entry);
+        Ok(())
+    }
+
+    /// Go on with the objects of another process. Those that this one has already keep their places in memory: the program points to them.
+    /// What this process keeps it knows best.
+    pub(crate) fn go_on_as(&mut self, coming: Objects) -> Result<(), CallError> {
+        // Nobody has the value of one that is lost.
+        let all = coming.all.into_iter().filter(|(_, entry)| entry.replica.is_some() || entry.home != Home::Lost);
+        let all: BTreeMap<u64, Entry> = all.collect();
+        if let Some(why) = coming.failed {
+            return Err(why);
+        }
+        if all.values().any(|entry| entry.replica.is_none()) {
+            return Err(CallError::Malformed);
+        }
+        (self.next, self.position) = (coming.next, coming.position);
+        let (mut old, me, mut back) = (std::mem::take(&mut self.all), self.me.get(), vec![]);
+        for (id, coming) in all {
+            let entry = match old.remove(&id) {
+                Some(had) if had.home == coming.home && had.home.is_at(me) => {
+                    if coming.wanted.is_some() {
                         self.leaving.push(id);
                     }
-                    Entry { wanted: saved.wanted, usage: saved.usage, ..entry }
+                    Entry { wanted: coming.wanted, usage: coming.usage, ..had }
                 }
-                had => {
-                    let (replica, waiting) = match had {
-                        Some(entry) => (entry.replica, if entry.home.is_at(me) { entry.waiting.all() } else { vec![] }),
-                        None => ((known.open)(&saved.state).ok_or(CallError::Malformed)?, vec![]),
-                    };
-                    waiting.into_iter().for_each(|call| self.send_back(id, call));
-                    Entry::of(saved, known.name, replica).ok_or(CallError::Malformed)?
+                Some(had) => {
+                    if had.home.is_at(me) {
+                        back.extend(had.waiting.all().into_iter().map(|call| (id, call)));
+                    }
+                    coming.in_place_of(had)
                 }
+                None => coming,
             };
-            entry.replica.place(entry.home.has_copy(me));
-            entry.replica.uses().count(entry.usage.is_some());
+            let entry = Entry { placers: vec![], ..entry };
+            entry.place(me);
+            entry.count();
             self.all.insert(id, entry);
         }
         // Some may be lost, or gone.
         self.has_lost = true;
-        for (id, entry) in old.into_iter().filter(|(_, entry)| entry.home.is_at(me)) {
-            entry.replica.place(false);
-            entry.waiting.all().into_iter().for_each(|call| self.send_back(id, call));
+        for (id, had) in old.into_iter().filter(|(_, had)| had.home.is_at(me)) {
+            had.replica.iter().for_each(|replica| replica.place(false));
+            back.extend(had.waiting.all().into_iter().map(|call| (id, call)));
         }
+        back.into_iter().for_each(|(id, call)| self.send_back(id, call));
         Ok(())
     }
 
@@ -425,23 +481,26 @@ impl Objects {
         self.all.retain(|_, entry| entry.home != Home::Lost);
         for entry in self.all.values_mut() {
             (entry.home, entry.wanted) = (Home::Everywhere, None);
-            entry.replica.place(true);
+            entry.place(self.me.get());
         }
         self.forget(|_| true);
         Ok(())
     }
 
-    fn read(&mut self, state: &[u8]) -> Result<(), CallError> {
+    /// Go on with the whole state of another process.
+    pub(crate) fn read(&mut self, state: &[u8]) -> Result<(), CallError> {
         let snapshot = from_bytes::<Snapshot>(state).map_err(|_| CallError::Malformed)?;
         if snapshot.version != VERSION {
             return Err(CallError::Malformed);
         }
-        self.go_on_with(snapshot)
+        let mut coming = self.aside();
+        (coming.next, coming.position) = (snapshot.next, snapshot.position);
+        snapshot.objects.into_iter().try_for_each(|saved| coming.insert(saved))?;
+        self.go_on_as(coming)
     }
 
-    /// Go on with the state of another process.
-    pub(crate) fn take_over(&mut self, state: &[u8]) {
-        self.failed = self.read(state).err();
+    /// Of the calls of this process those go on that wait for their guards in the state of another one.
+    pub(crate) fn keep_waiting(&self) {
         let me = self.me.get();
         let waiting: BTreeSet<u64> = self
             .all

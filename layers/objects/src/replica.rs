@@ -34,9 +34,9 @@ impl<T> Seen<'_, T> {
 }
 
 impl<T: Object> Replica<T> {
-    fn new(state: &[u8]) -> Option<Replica<T>> {
+    fn new(state: &[u8], is_poisoned: bool) -> Option<Replica<T>> {
         let value = from_bytes(state).ok()?;
-        let state = RwLock::new(State { value, is_poisoned: false, is_here: true });
+        let state = RwLock::new(State { value, is_poisoned, is_here: true });
         Some(Replica { state, uses: Uses::default() })
     }
 
@@ -63,12 +63,16 @@ pub(crate) trait AnyReplica: Send + Sync {
     fn run(&self, operation: usize, arguments: &[u8], wants_result: bool) -> Result<Option<Vec<u8>>, CallError>;
     /// A read for another process.
     fn read(&self, operation: usize, arguments: &[u8]) -> Result<Vec<u8>, CallError>;
+    /// The bytes of the value.
+    fn size(&self) -> usize;
     fn save(&self) -> Vec<u8>;
     /// The value, in bytes that are the same at every process.
     fn canonical(&self) -> Vec<u8>;
     fn is_poisoned(&self) -> bool;
     /// Begin with this value. Returns whether the bytes are one.
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool;
+    /// Go on with the value of another replica, if it is of the same type.
+    fn take_from(&self, other: Arc<dyn AnyReplica>) -> bool;
     /// Whether the object is here from now on.
     fn place(&self, is_here: bool);
     fn uses(&self) -> &Uses;
@@ -105,6 +109,10 @@ impl<T: Object> AnyReplica for Replica<T> {
         read.map_err(|_| CallError::Malformed)?.map_err(|_| CallError::Malformed)
     }
 
+    fn size(&self) -> usize {
+        self.share().value.size()
+    }
+
     fn save(&self) -> Vec<u8> {
         to_vec(&self.share().value).unwrap_or_default()
     }
@@ -121,6 +129,12 @@ impl<T: Object> AnyReplica for Replica<T> {
         let Ok(value) = from_bytes(state) else { return false };
         let mut state = self.lock();
         (state.value, state.is_poisoned) = (value, is_poisoned);
+        true
+    }
+
+    fn take_from(&self, other: Arc<dyn AnyReplica>) -> bool {
+        let Ok(other) = other.into_any().downcast::<Replica<T>>() else { return false };
+        std::mem::swap(&mut *self.lock(), &mut *other.lock());
         true
     }
 
@@ -146,18 +160,22 @@ fn poison<T>(state: &mut State<T>) -> CallError {
     CallError::Poisoned
 }
 
+/// Opens a replica by its value, and whether it is poisoned.
+type Open = fn(&[u8], bool) -> Option<Arc<dyn AnyReplica>>;
+
 /// An object type that this program has.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) schema: u64,
-    /// A replica with this value. `None`: the bytes are none.
-    pub(crate) open: fn(&[u8]) -> Option<Arc<dyn AnyReplica>>,
+    /// A replica with this value, which may be poisoned. `None`: the bytes are none.
+    pub(crate) open: Open,
 }
 
 impl Type {
     pub(crate) fn of<T: Object>() -> Type {
-        let open = |state: &[u8]| Some(Arc::new(Replica::<T>::new(state)?) as Arc<dyn AnyReplica>);
+        let open =
+            |state: &[u8], is_poisoned| Some(Arc::new(Replica::<T>::new(state, is_poisoned)?) as Arc<dyn AnyReplica>);
         Type { name: T::NAME, schema: schema_of::<T>(), open }
     }
 }

@@ -4,18 +4,19 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use am_ordered::{Delivered, Event, Replica, View};
+use am_ordered::{Event, View};
 use am_rpc::codec::from_bytes;
 
 use crate::ask::{Answer, Ask, Caller, Fate, Reply, Sent, What};
 use crate::calls::Calls;
-use crate::command::Command;
+use crate::command::{Command, Given};
 use crate::digest::Difference;
 use crate::entry::Entry;
 use crate::error::CallError;
 use crate::objects::Objects;
 use crate::placement::Home;
 use crate::replica::Type;
+use crate::transfer::Transfer;
 
 /// The most operations that wait until this process can run them. Others are asked again by their callers.
 const MOST_LATER: usize = 1 << 16;
@@ -23,6 +24,7 @@ const MOST_LATER: usize = 1 << 16;
 /// The objects here, and what happens to them.
 pub(crate) struct Table {
     pub(crate) objects: Objects,
+    pub(crate) transfer: Transfer<Table>,
     /// The processes of the space.
     members: BTreeSet<u64>,
     /// This process has left the space, or was put out.
@@ -42,8 +44,19 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(types: Vec<Type>, calls: Calls) -> Table {
+        Table::of(Objects::new(types, calls))
+    }
+
+    /// For the objects of another process, until all of them are here.
+    pub(crate) fn aside(&self) -> Table {
+        Table::of(self.objects.aside())
+    }
+
+    fn of(objects: Objects) -> Table {
+        let transfer = Transfer::new(objects.calls.borrow().inbox.clone());
         Table {
-            objects: Objects::new(types, calls),
+            objects,
+            transfer,
             members: BTreeSet::new(),
             is_closed: false,
             is_primary: true,
@@ -95,12 +108,14 @@ impl Table {
         }
         let is_leaving = self.objects.all.get(&object).is_some_and(|entry| entry.is_leaving);
         let knows_caller = self.members.contains(&caller.process);
-        if after > self.objects.position || is_leaving || !(self.is_primary && knows_caller) {
+        // This thread does not wait for the one that writes the object.
+        let is_free = !is_leaving && !self.transfer.writes(object);
+        if after > self.objects.position || !is_free || !(self.is_primary && knows_caller) {
             let sent = Sent { is_read, ..self.objects.sent(object, operation, arguments.into()) };
             return self.later.push((after, caller, sent, reply));
         }
         let here = self.objects.all.get(&object).filter(|entry| entry.home.is_at(self.objects.me.get()));
-        match here.map(|entry| &entry.replica) {
+        match here.and_then(|entry| entry.replica.as_ref()) {
             None => reply(Answer { at: self.objects.position, fate: Fate::Moved }),
             Some(replica) if is_read => {
                 let outcome = replica.read(usize::from(operation), arguments);
@@ -111,6 +126,15 @@ impl Table {
                 self.objects.run_or_wait(object, caller, operation, arguments);
             }
         }
+    }
+
+    /// Give an object away that is kept here and is wanted elsewhere. One that another thread writes goes later.
+    pub(crate) fn give<R>(&mut self, object: u64, give: impl FnOnce(Given<'_>) -> R) -> Option<R> {
+        if self.transfer.writes(object) {
+            self.objects.leaving.push(object);
+            return None;
+        }
+        self.objects.give(object, give)
     }
 
     /// This process has left the space. Nothing runs here any more.
@@ -164,25 +188,20 @@ impl Table {
             self.malformed += 1;
             return;
         };
-        let place = |call: u64| {
-            if *is_own {
-                self.objects.calls.borrow_mut().placed(call);
-            }
-        };
+        if *is_own {
+            self.objects.placed(&command);
+        }
         match command {
             Command::Create { call, new } => {
-                place(call);
                 let outcome = self.objects.create(process, &new);
                 self.objects.end(Caller { process, call }, outcome);
             }
             Command::Place { call, object, to } => {
-                place(call);
                 self.objects.place(object, Caller { process, call }, to);
             }
             Command::Moved { object, given } => self.objects.take_in(object, process, &given),
             Command::Used { object, reads, writes } => self.objects.used(object, process, (reads, writes)),
             Command::Write { call, object, operation, arguments } => {
-                place(call);
                 self.objects.write(object, Caller { process, call }, operation, arguments);
             }
             Command::Cancel { call } => {
@@ -232,27 +251,9 @@ impl Table {
 /// The objects as the group has them.
 pub(crate) struct Shelf(pub(crate) Rc<RefCell<Table>>);
 
-impl Replica for Shelf {
-    fn deliver(&mut self, message: &Delivered<'_>) {
-        let Delivered { number, sender, from, own, payload, .. } = *message;
-        self.0.borrow_mut().carry_out(&Placed { number, sender: sender.0, from, is_own: own.is_some(), payload });
-    }
-
-    fn save(&self) -> Vec<u8> {
-        self.0.borrow().objects.state()
-    }
-
-    fn restore(&mut self, state: &[u8]) {
-        self.0.borrow_mut().objects.take_over(state);
-    }
-
-    fn event(&mut self, event: &Event) {
-        self.0.borrow_mut().on_event(event);
-    }
-}
-
 impl Table {
-    fn on_event(&mut self, event: &Event) {
+    /// Something has happened to the group.
+    pub(crate) fn happened(&mut self, event: &Event) {
         match event {
             Event::Returned { message, may_be_delivered } => self.returned(message.number(), *may_be_delivered),
             Event::CaughtUp(question) => return self.objects.calls.borrow_mut().caught_up(*question),

@@ -67,6 +67,8 @@ struct World {
     delay: Time,
     /// Whether the desk moves, or has a copy everywhere.
     moves: bool,
+    /// States travel in parts, and each object is large.
+    in_parts: bool,
     crashes: usize,
     events: Vec<Event>,
     /// Places in the history.
@@ -96,6 +98,7 @@ impl World {
             loss,
             delay,
             moves,
+            in_parts: seed % 2 == 1,
             crashes: 0,
             events: vec![],
             time: 0,
@@ -131,7 +134,7 @@ impl World {
     fn start(&mut self) {
         let (id, waker) = (self.next_id, self.waker.clone());
         self.next_id += 1;
-        self.processes.insert(id, Process::new(id, self.now, waker));
+        self.processes.insert(id, Process::new(id, self.now, waker, self.in_parts));
     }
 
     fn run(&mut self) -> Result<(), String> {
@@ -458,10 +461,17 @@ fn value(desk: &Replica<Desk>) -> Option<Result<u64, CallError>> {
     Some(desk.seen()?.value().map(|desk| desk.value))
 }
 
-fn run(seed: u64, waker: &NodeWaker) -> Result<usize, String> {
+/// What has happened in a run: calls that have a result, and states that came in parts.
+struct Done {
+    calls: usize,
+    in_parts: usize,
+}
+
+fn run(seed: u64, waker: &NodeWaker) -> Result<Done, String> {
     let mut world = World::new(seed, waker.clone());
     world.run().map_err(|why| format!("seed {seed}: {why}"))?;
-    Ok(world.events.iter().filter(|event| event.outcome.is_some_and(|outcome| outcome.is_ok())).count())
+    let calls = world.events.iter().filter(|event| event.outcome.is_some_and(|outcome| outcome.is_ok())).count();
+    Ok(Done { calls, in_parts: world.processes.values().map(|process| process.order.in_parts).sum() })
 }
 
 fn waker() -> NodeWaker {
@@ -472,11 +482,13 @@ fn waker() -> NodeWaker {
 fn threads_see_one_copy() {
     let seeds = am_netdev_sim::check::seeds::asked_for("AM_SIM_SEEDS", 0..50);
     let waker = waker();
-    let mut calls = 0;
+    let (mut calls, mut in_parts) = (0, 0);
     for seed in seeds.clone() {
-        calls += run(seed, &waker).unwrap_or_else(|why| panic!("{why}"));
+        let done = run(seed, &waker).unwrap_or_else(|why| panic!("{why}"));
+        (calls, in_parts) = (calls + done.calls, in_parts + done.in_parts);
     }
-    println!("{calls} calls");
+    println!("{calls} calls, {in_parts} states in parts");
+    assert!(in_parts as u64 * 2 > seeds.end - seeds.start, "hardly a state came in parts");
     assert!(calls as u64 > 50 * (seeds.end - seeds.start), "hardly a thread has done anything");
 }
 
@@ -484,7 +496,13 @@ fn threads_see_one_copy() {
 fn planted_bugs_are_caught() {
     let waker = waker();
     let catches = |seeds: std::ops::Range<u64>| seeds.into_iter().find_map(|seed| run(seed, &waker).err());
-    for mutant in [Mutant::NotTriedAgain, Mutant::StateMissesAWrite, Mutant::RunTwice, Mutant::TwoPlacements] {
+    for mutant in [
+        Mutant::NotTriedAgain,
+        Mutant::StateMissesAWrite,
+        Mutant::RunTwice,
+        Mutant::TwoPlacements,
+        Mutant::WaitingWriteIsLost,
+    ] {
         mutants::plant(Some(mutant));
         let caught = catches(0..300);
         mutants::plant(None);
@@ -494,4 +512,8 @@ fn planted_bugs_are_caught() {
     let caught = catches(0..300);
     core_mutants::activate(None);
     println!("NoMajorityAsked: {}", caught.expect("a stale latest read"));
+    core_mutants::activate(Some(core_mutants::Mutant::MissedMeanwhile));
+    let caught = catches(0..300);
+    core_mutants::activate(None);
+    println!("MissedMeanwhile: {}", caught.expect("a write that came while a part was made"));
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use am_api::NodeWaker;
-use am_ordered::{Level, MemberId, SendError, Settings, View};
-use am_ordered_core::{Core, Member, Message, NotSent, Output, Time};
+use am_ordered::{Delivered, Event, Level, MemberId, Place, Saved, SendError, Settings, Step, View};
+use am_ordered_core::{Core, Entry, Member, Message, NotSent, Output, Time};
 
 use crate::ask::{Answer, Ask, Caller, Sent, What};
 use crate::calls::Calls;
@@ -51,6 +51,12 @@ pub(super) struct Simulated {
     pub(super) replies: Rc<RefCell<Vec<(Asked, Answer)>>>,
     pub(super) log: Log,
     has_ended: bool,
+    /// States travel in parts, and each object is large.
+    gives_parts: bool,
+    /// A part that is not written yet.
+    asked: Option<(MemberId, Place)>,
+    /// States that came in parts.
+    pub(super) in_parts: usize,
     /// Own commands, for a mutant.
     sent: BTreeMap<u64, Vec<u8>>,
     again: Vec<Vec<u8>>,
@@ -76,25 +82,69 @@ impl Simulated {
                     self.log.insert(delivery.number, (delivery.sender.0, delivery.payload.to_vec()));
                     let (number, sender, is_own) = (delivery.number, delivery.sender.0, delivery.own.is_some());
                     let placed = Placed { number, sender, from: "", is_own, payload: &delivery.payload };
-                    self.table.borrow_mut().carry_out(&placed);
+                    self.table.borrow_mut().on_command(&placed);
                 }
-                Output::View(view) => self.table.borrow_mut().on_view(&view),
-                Output::TakeState { joiner } => {
+                Output::View(view) => self.table.borrow_mut().on_event(&Event::View(view)),
+                Output::TakeState { joiner, place } if self.gives_parts => self.give(joiner, place),
+                Output::TakeState { joiner, .. } => {
                     let misses = mutants::is_active(Mutant::StateMissesAWrite) && !self.before.is_empty();
                     let state = if misses { self.before.clone() } else { self.table.borrow().objects.state() };
                     self.core.state_taken(joiner, state.into());
                 }
-                Output::RestoreState { state, .. } => self.table.borrow_mut().objects.take_over(&state),
+                output @ (Output::BeginState { .. }
+                | Output::StatePart { .. }
+                | Output::StateMessages(_)
+                | Output::ForgetState
+                | Output::RestoreState { .. }) => self.take(output),
                 Output::Returned { id, may_be_delivered } => {
                     if mutants::is_active(Mutant::RunTwice) && may_be_delivered {
                         self.again.extend(self.sent.remove(&id));
                     }
                     self.table.borrow_mut().returned(id, may_be_delivered);
                 }
-                Output::CaughtUp(question) => self.table.borrow().objects.calls.borrow_mut().caught_up(question),
+                Output::CaughtUp(question) => self.table.borrow_mut().on_event(&Event::CaughtUp(question)),
                 Output::Ended(_) => self.has_ended = true,
                 Output::Diverged(_) | Output::Primary(_) => (),
             }
+        }
+    }
+}
+
+impl Simulated {
+    /// Give the part that begins there, once it is written.
+    fn give(&mut self, joiner: MemberId, place: Place) {
+        let saved = self.table.borrow_mut().part(place);
+        match saved {
+            Saved::Part { bytes, next } => self.core.part_taken(joiner, &bytes.into(), next),
+            Saved::NotYet => self.asked = Some((joiner, place)),
+        }
+    }
+
+    /// The state of another process arrives.
+    fn take(&mut self, output: Output) {
+        let mut table = self.table.borrow_mut();
+        match output {
+            Output::BeginState { .. } => table.arrives(Step::Begins),
+            Output::StatePart { bytes, is_last } => {
+                assert!(is_last, "it is short");
+                table.arrives(Step::Part(&bytes));
+            }
+            Output::StateMessages(messages) => {
+                for Entry { number, sender, level, payload, .. } in messages {
+                    let message = Delivered { number, sender, from: "", level, own: None, payload: &payload };
+                    table.arrives(Step::Message(&message));
+                }
+            }
+            Output::ForgetState => table.arrives(Step::IsVoid),
+            Output::RestoreState { state: Some(state), .. } if !self.gives_parts => table.take_over(&state),
+            Output::RestoreState { state: Some(state), .. } => {
+                [Step::Begins, Step::Part(&state), Step::Ends].into_iter().for_each(|step| table.arrives(step));
+            }
+            Output::RestoreState { state: None, .. } => {
+                self.in_parts += 1;
+                table.arrives(Step::Ends);
+            }
+            _ => (),
         }
     }
 }
@@ -192,9 +242,12 @@ pub(super) struct Process {
 
 impl Process {
     /// The first process founds the space.
-    pub(super) fn new(id: u64, now: Time, waker: NodeWaker) -> Process {
+    pub(super) fn new(id: u64, now: Time, waker: NodeWaker, gives_parts: bool) -> Process {
         let inbox = Arc::new(Inbox::new(waker));
-        let table = Table::new(vec![Type::of::<Desk>()], Calls::new(inbox.clone()));
+        let mut table = Table::new(vec![Type::of::<Desk>()], Calls::new(inbox.clone()));
+        if gives_parts {
+            table.transfer.large = 0;
+        }
         table.objects.me.set(id);
         let table = Rc::new(RefCell::new(table));
         let settings = Settings { patience: Duration::from_millis(800), capacity: 64, ..Settings::default() };
@@ -210,6 +263,9 @@ impl Process {
             replies: Rc::default(),
             log: Log::new(),
             has_ended: false,
+            gives_parts,
+            asked: None,
+            in_parts: 0,
             sent: BTreeMap::new(),
             again: vec![],
             before: vec![],
@@ -227,6 +283,9 @@ impl Process {
         self.courier.send_wishes(&mut self.order);
         if self.order.core.next_time() <= now {
             self.order.core.on_time(now);
+        }
+        if let Some((joiner, place)) = self.order.asked.take() {
+            self.order.give(joiner, place);
         }
         self.order.carry_out();
         for bytes in std::mem::take(&mut self.order.again) {

@@ -3,6 +3,7 @@
 mod common;
 mod guards;
 mod helper;
+mod joins;
 mod members;
 mod placement;
 mod programs;

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_api::Node;
 use am_netns::{Bridge, BridgeOptions, Host};
 use am_objects::{CallError, Placement, Settings, Shared, Space, Wire, object};
 
-use crate::common::{LONG, node};
+use crate::common::LONG;
 
 const MEMBERS: usize = 8;
 /// These crash. What is kept is never kept there.
@@ -129,7 +130,15 @@ fn work(world: &World, ledger: &Shared<Ledger>, is_alive: &AtomicBool) {
 
 /// `None`: the world is over before.
 fn join(world: &World, number: usize, run: u64) -> Option<(Space, Shared<Ledger>)> {
-    let node = node(&format!("m{number}-{run}"), "xdp:am0");
+    // A queue whose process crashed is in use until the kernel has released it: on a busy machine that took more than 20 s.
+    let (name, end) = (format!("m{number}-{run}"), Instant::now() + 4 * LONG);
+    let node = loop {
+        match Node::open(&name, "xdp:am0") {
+            Ok(node) => break node,
+            Err(_) if world.is_over.load(SeqCst) => return None,
+            Err(why) => assert!(Instant::now() < end, "{why}"),
+        }
+    };
     let settings = Settings { patience: PATIENCE, ..Settings::default() };
     let builder = Space::builder(&node).object::<Ledger>().settings(settings);
     let mut space = if number == 0 { builder.found("lab") } else { builder.join("lab", &["m0-0"]) }.expect("a name");
