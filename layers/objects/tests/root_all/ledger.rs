@@ -79,19 +79,22 @@ fn work(world: &World, ledger: &Shared<Ledger>, is_alive: &AtomicBool) {
     while !world.is_over.load(SeqCst) && is_alive.load(SeqCst) {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let total = match random >> 60 {
-            0..8 => match ledger.write().add(me, written + 1).wait() {
-                Ok(total) => {
-                    world.done.fetch_add(1, SeqCst);
-                    written += 1;
-                    Ok(total)
+            0..8 => {
+                let added = ledger.write().add(me, written + 1);
+                match added.wait() {
+                    Ok(total) => {
+                        world.done.fetch_add(1, SeqCst);
+                        written += 1;
+                        Ok(total)
+                    }
+                    // It may have run: the next one would have its number.
+                    Err(CallError::Unknown | CallError::Ended) => {
+                        world.unknown.fetch_add(1, SeqCst);
+                        return;
+                    }
+                    Err(why) => Err(why),
                 }
-                // It may have run: the next one would have its number.
-                Err(CallError::Unknown | CallError::Ended) => {
-                    world.unknown.fetch_add(1, SeqCst);
-                    return;
-                }
-                Err(why) => Err(why),
-            },
+            }
             8..12 => {
                 let count = ledger.read().count(me).wait();
                 assert!(
