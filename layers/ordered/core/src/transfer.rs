@@ -15,7 +15,7 @@ pub(crate) const STATE_AGAIN: Time = Time::from_secs(1);
 /// Bytes in a microsecond: what arrives more slowly is asked for although it may be on its way.
 const SLOWEST: u64 = 10;
 
-/// The time that so many bytes may take.
+/// The time that this number of bytes may take.
 pub(crate) fn time_of(bytes: u64) -> Time {
     Time::from_micros(bytes / SLOWEST)
 }
