@@ -142,34 +142,42 @@ impl Courier {
             }
             Home::At { process, .. } => {
                 let until = (!sent.may_wait).then(|| self.inbox.time() + self.patience);
-                self.ask(order, process, call, (sent.object, sent.what()));
+                let ask = self.question(order, call, sent.object, sent.what());
+                self.ask(order, process, &ask);
                 self.calls.borrow_mut().ask_for(call, process, sent, until);
             }
         }
     }
 
     /// Ask the process that keeps the object.
-    fn ask(&mut self, order: &mut impl Order, process: u64, call: u64, (object, what): (u64, What<'_>)) {
-        let (me, after) = (order.me().0, self.table.borrow().objects.position);
-        let ask = Ask { caller: Caller { process: me, call }, object, after, what };
-        if process == me {
+    fn ask(&mut self, order: &mut impl Order, process: u64, ask: &Ask<'_>) {
+        if process == ask.caller.process {
             let (answers, nothing) = (self.answers.clone(), Err(NoAnswer { may_have_run: false }));
-            let heard = Heard::of(&ask, nothing);
+            let heard = Heard::of(ask, nothing);
             let reply = move |answer| answers.borrow_mut().push_back(Heard { answer: Ok(answer), ..heard });
-            self.table.borrow_mut().ask(&ask, Box::new(reply));
+            self.table.borrow_mut().ask(ask, Box::new(reply));
         } else {
-            order.ask(MemberId(process), &ask, &self.answers);
+            order.ask(MemberId(process), ask, &self.answers);
         }
     }
 
-    /// Nobody waits for this call any more.
+    /// A question of this process, for a call.
+    fn question<'w>(&self, order: &impl Order, call: u64, object: u64, what: What<'w>) -> Ask<'w> {
+        let after = self.table.borrow().objects.position;
+        Ask { caller: Caller { process: order.me().0, call }, object, after, what }
+    }
+
+    /// The caller does not wait for this call any more.
     fn cancel(&mut self, order: &mut impl Order, call: u64) {
         if !self.calls.borrow().is_pending(call) {
             return;
         }
         let asked = self.calls.borrow().asked(call).map(|(process, sent)| (*process, sent.object));
         match asked {
-            Some((process, object)) => self.ask(order, process, call, (object, What::Cancel)),
+            Some((process, object)) => {
+                let ask = self.question(order, call, object, What::Cancel);
+                self.ask(order, process, &ask);
+            }
             None => self.send(order, None, &Command::Cancel { call }),
         }
     }

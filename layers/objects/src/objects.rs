@@ -31,7 +31,7 @@ pub(crate) struct Objects {
     pub(crate) next: u64,
     /// Messages that were carried out.
     pub(crate) position: u64,
-    /// Who waits for the results of operations on objects that are kept here.
+    /// Where the results of operations on objects that are kept here go, by their callers.
     pub(crate) replies: BTreeMap<Caller, Reply>,
     /// Own calls that have not run, because their objects have moved.
     pub(crate) back: Vec<(u64, Sent)>,
@@ -517,8 +517,8 @@ impl Objects {
         self.leaving.extend(self.all.iter().filter(|(_, entry)| entry.is_leaving).map(|(id, _)| *id));
     }
 
-    /// This often a process has used an object.
-    pub(crate) fn used(&mut self, object: u64, process: u64, (reads, writes): (u32, u32)) {
+    /// A process has read and written an object this often since its last report.
+    pub(crate) fn used(&mut self, object: u64, process: u64, reads: u32, writes: u32) {
         let entry = self.all.get_mut(&object).filter(|entry| entry.wanted.is_none());
         let verdict = entry.and_then(|entry| entry.usage.as_mut()?.report(process, reads, writes, entry.home));
         verdict.into_iter().for_each(|to| self.move_to(object, to, process));

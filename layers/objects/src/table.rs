@@ -200,7 +200,7 @@ impl Table {
                 self.objects.place(object, Caller { process, call }, to);
             }
             Command::Moved { object, given } => self.objects.take_in(object, process, &given),
-            Command::Used { object, reads, writes } => self.objects.used(object, process, (reads, writes)),
+            Command::Used { object, reads, writes } => self.objects.used(object, process, reads, writes),
             Command::Write { call, object, operation, arguments } => {
                 self.objects.write(object, Caller { process, call }, operation, arguments);
             }

@@ -259,7 +259,7 @@ impl World {
         let has_desk = process.order.table.borrow().objects.find::<Desk>("desk");
         let Some(Ok((object, desk))) = has_desk else { return };
         if process.threads[thread].is_some() {
-            return self.look_for_end(id, thread, (object, &desk));
+            return self.look_for_end(id, thread, object, &desk);
         }
         if self.now > FAULTS + Duration::from_secs(1) || !self.rng.random_ratio(1, 40) {
             return;
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    fn look_for_end(&mut self, id: u64, thread: usize, (object, desk): (u64, &Replica<Desk>)) {
+    fn look_for_end(&mut self, id: u64, thread: usize, object: u64, desk: &Replica<Desk>) {
         let process = self.processes.get_mut(&id).expect("it is there");
         let Some(waits) = &mut process.threads[thread] else { return };
         let event = &mut self.events[waits.event];
