@@ -195,13 +195,26 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(look);
         let mut handled = 0;
-        if node.has_work() || self.shared.calls.borrow().next_check() <= node.engine.core().now() {
+        if self.has_work(&node) {
             drop(node);
             handled = self.dispatch(state);
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
         (handled, received + handled + sent > 0)
+    }
+
+    #[inline]
+    fn has_work(&self, node: &NodeState) -> bool {
+        node.has_work() || self.shared.calls.borrow().next_check() <= node.engine.core().now()
+    }
+
+    /// Handle what a turn of another endpoint of the node has received for this one: for a program that polls several. It neither receives nor sends.
+    /// Returns the number of messages and events handled.
+    #[inline]
+    pub fn handle(&mut self, state: &mut S) -> usize {
+        let has_work = self.has_work(&self.node.borrow());
+        if has_work { self.dispatch(state) } else { 0 }
     }
 
     /// The time, by the clock of the node. 0 was before it opened.

@@ -356,7 +356,7 @@ impl Space {
         let done = sent + self.net.group.turn(longest);
         let Homes { rpc, .. } = &mut self.net.homes;
         // The group's turn has received for both.
-        let called = if rpc.has_work() { rpc.poll() } else { 0 };
+        let called = if rpc.has_work() { rpc.handle() } else { 0 };
         done + called + self.go_on()
     }
 

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::mem::{replace, take};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::task::Waker;
@@ -25,7 +26,7 @@ use crate::deadlines::{Deadlines, Ticket};
 use crate::error::CallError;
 use crate::method::{MethodId, MethodInfo, ServiceInfo, Skew};
 use crate::status::{SentCall, Status};
-use crate::stream::{StreamTable, Streams};
+use crate::stream::Streams;
 
 new_key_type! {
     /// A call of this side.
@@ -97,10 +98,23 @@ pub(crate) struct NewCall {
     pub(crate) streams: Option<Rc<Streams>>,
 }
 
+/// Runs with the outcome of a call.
+pub(crate) type Then = Box<dyn FnOnce(Ending)>;
+
+/// What hears of a call's outcome.
+#[derive(Default)]
+enum Listener {
+    #[default]
+    Nothing,
+    /// Of what fetches it.
+    Waker(Waker),
+    Function(Then),
+}
+
 /// A call without an outcome, or with one that was not fetched.
 struct Waiting {
     phase: Phase,
-    waker: Option<Waker>,
+    listener: Listener,
     streams: Option<Rc<Streams>>,
 }
 
@@ -108,26 +122,22 @@ struct Waiting {
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Ended {
-    waker: Option<Waker>,
-    streams: Option<Rc<Streams>>,
-}
-
-impl Ended {
-    #[inline]
-    pub(crate) fn tell(self, table: &StreamTable) {
-        if let Some(streams) = &self.streams {
-            table.ended(streams);
-        }
-        if let Some(waker) = self.waker {
-            waker.wake();
-        }
-    }
+    pub(crate) waker: Option<Waker>,
+    pub(crate) streams: Option<Rc<Streams>>,
+    /// A function, and the outcome that it runs with.
+    pub(crate) then: Option<(Then, Ending)>,
 }
 
 impl Waiting {
+    fn new(phase: Phase, streams: Option<Rc<Streams>>) -> Waiting {
+        Waiting { phase, listener: Listener::Nothing, streams }
+    }
+
     /// It is over.
     fn ended(&mut self) -> Ended {
-        Ended { waker: self.waker.take(), streams: self.streams.take() }
+        let (streams, listener) = (self.streams.take(), take(&mut self.listener));
+        let waker = if let Listener::Waker(waker) = listener { Some(waker) } else { None };
+        Ended { waker, streams, then: None }
     }
 }
 
@@ -202,7 +212,7 @@ impl Calls {
     /// A call was sent.
     #[inline]
     pub(crate) fn add_sent(&mut self, call: SentCall, streams: Option<Rc<Streams>>) -> CallKey {
-        let key = self.waiting.insert(Waiting { phase: Phase::Sent(call), waker: None, streams });
+        let key = self.waiting.insert(Waiting::new(Phase::Sent(call), streams));
         self.has_slot(key, call.id);
         key
     }
@@ -215,14 +225,14 @@ impl Calls {
         self.waiting.insert_with_key(|key| {
             self.queue.insert(place, key);
             let due = self.due.add(due, key);
-            Waiting { phase: Phase::Queued(Queued { method, arguments, place, due }), waker: None, streams }
+            Waiting::new(Phase::Queued(Queued { method, arguments, place, due }), streams)
         })
     }
 
     /// A call could not be sent.
     pub(crate) fn add_failed(&mut self, error: CallError<Infallible>) -> CallKey {
         self.done += 1;
-        self.waiting.insert(Waiting { phase: Phase::Done(Ending::NoAnswer(error)), waker: None, streams: None })
+        self.waiting.insert(Waiting::new(Phase::Done(Ending::NoAnswer(error)), None))
     }
 
     /// Whether this call has an outcome, which is stored; otherwise this waker is woken then. Returns the waker that it replaces, too: dropping it
@@ -231,13 +241,25 @@ impl Calls {
     pub(crate) fn poll(&mut self, key: CallKey, waker: &Waker, outcome: &mut Ending) -> (bool, Option<Waker>) {
         let Some(waiting) = self.waiting.get_mut(key) else { return (false, None) };
         if let Phase::Done(ending) = &mut waiting.phase {
-            *outcome = std::mem::take(ending);
+            *outcome = take(ending);
             self.waiting.remove(key);
             self.done -= 1;
             return (true, None);
         }
-        let is_known = waiting.waker.as_ref().is_some_and(|known| known.will_wake(waker));
-        (false, if is_known { None } else { waiting.waker.replace(waker.clone()) })
+        match &waiting.listener {
+            Listener::Waker(known) if known.will_wake(waker) => (false, None),
+            _ => match replace(&mut waiting.listener, Listener::Waker(waker.clone())) {
+                Listener::Waker(old) => (false, Some(old)),
+                _ => (false, None),
+            },
+        }
+    }
+
+    /// This function runs with the outcome, of a call that has none yet.
+    pub(crate) fn then(&mut self, key: CallKey, run: Then) {
+        if let Some(waiting) = self.waiting.get_mut(key) {
+            waiting.listener = Listener::Function(run);
+        }
     }
 
     /// Whether a further outcome may keep the frame in which it arrived.
@@ -301,7 +323,7 @@ impl Calls {
                 }
                 waiting.phase = Phase::Done(ending());
                 self.done += 1;
-                waiting.ended()
+                self.ended(key)
             }
             _ => {
                 self.late += 1;
@@ -314,11 +336,26 @@ impl Calls {
     #[cold]
     fn end_listed(&mut self, key: CallKey, ending: Ending) -> Ended {
         let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
-        let before = std::mem::replace(&mut waiting.phase, Phase::Done(ending));
-        let ended = waiting.ended();
+        let before = replace(&mut waiting.phase, Phase::Done(ending));
         self.done += 1;
         self.leaves(&before);
-        ended
+        self.ended(key)
+    }
+
+    /// It has its outcome: a function fetches it at once.
+    #[inline]
+    fn ended(&mut self, key: CallKey) -> Ended {
+        let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
+        if !matches!(waiting.listener, Listener::Function(_)) {
+            return waiting.ended();
+        }
+        self.done -= 1;
+        match self.waiting.remove(key) {
+            Some(Waiting { phase: Phase::Done(ending), listener: Listener::Function(run), streams }) => {
+                Ended { waker: None, streams, then: Some((run, ending)) }
+            }
+            _ => Ended::default(),
+        }
     }
 
     /// All calls for which `end` has an error end.
@@ -402,7 +439,7 @@ impl Calls {
     /// One that waited was sent. Returns its streams.
     pub(crate) fn sends(&mut self, key: CallKey, call: SentCall) -> Option<Rc<Streams>> {
         let waiting = self.waiting.get_mut(key)?;
-        let before = std::mem::replace(&mut waiting.phase, Phase::Sent(call));
+        let before = replace(&mut waiting.phase, Phase::Sent(call));
         let streams = waiting.streams.clone();
         self.leaves(&before);
         self.has_slot(key, call.id);

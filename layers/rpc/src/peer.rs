@@ -286,9 +286,14 @@ enum CallState {
 impl<V: 'static, E: 'static> Call<V, E> {
     /// Run this with the outcome, as a task of the node, and return at once. It runs only while the [`Rpc`](crate::Rpc) is polled, and is dropped with
     /// it: [`shut_down`](crate::Rpc::shut_down) waits for it.
-    pub fn on_outcome(self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
+    pub fn on_outcome(mut self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
         let runtime = self.runtime.clone();
-        runtime.tasks.spawn(Box::pin(async move { run(self.await) }));
+        match self.state {
+            CallState::Begun(key) if self.again.is_none() && runtime.has_no_outcome(key) => {
+                runtime.then(key, Box::new(move |ending| run(self.ended(ending))));
+            }
+            _ => runtime.tasks.spawn(Box::pin(async move { run(self.await) })),
+        }
     }
 }
 
@@ -310,20 +315,18 @@ impl<V, E> Future for Call<V, E> {
         loop {
             match &mut call.state {
                 CallState::Begun(key) => {
-                    let mut reply = Reply { called: call.of.1, ending: Ending::default() };
-                    if !call.runtime.poll_call(*key, context.waker(), &mut reply.ending) {
+                    let mut ending = Ending::default();
+                    if !call.runtime.poll_call(*key, context.waker(), &mut ending) {
                         return Poll::Pending;
                     }
                     if let Some(again) = &mut call.again {
-                        if let Some(pause) = again.pause(&reply.ending, call.runtime.sender.time()) {
+                        if let Some(pause) = again.pause(&ending, call.runtime.sender.time()) {
                             call.state = CallState::Pausing(Box::new(Sleep::new(&call.runtime, pause)));
                             continue;
                         }
-                        again.or_earlier(&mut reply.ending);
+                        again.or_earlier(&mut ending);
                     }
-                    call.state = CallState::Over;
-                    spans::ended(&call.span, &reply.ending);
-                    return Poll::Ready((call.read)(&mut reply));
+                    return Poll::Ready(call.ended(ending));
                 }
                 CallState::Pausing(sleep) => {
                     ready!(Pin::new(&mut **sleep).poll(context));
@@ -336,6 +339,13 @@ impl<V, E> Future for Call<V, E> {
 }
 
 impl<V, E> Call<V, E> {
+    /// The call is over.
+    fn ended(&mut self, ending: Ending) -> Result<V, CallError<E>> {
+        self.state = CallState::Over;
+        spans::ended(&self.span, &ending);
+        (self.read)(&mut Reply { called: self.of.1, ending })
+    }
+
     #[cold]
     fn send_again(&self) -> CallState {
         let Some(again) = &self.again else { return CallState::Over };

@@ -120,6 +120,14 @@ impl Rpc {
         handled + self.after_turn()
     }
 
+    /// The same with what a turn of another endpoint of the node has received, for a program that polls several: it does not receive.
+    #[inline]
+    pub fn handle(&mut self) -> usize {
+        let handled = self.endpoint.handle(&mut ()) + self.after_turn();
+        self.endpoint.flush();
+        handled
+    }
+
     /// Poll until something was handled, or the time is over. Spin, yield or sleep meanwhile.
     pub fn wait(&mut self, timeout: Duration) -> usize {
         let due = self.runtime.may_sleep().unwrap_or(timeout);
@@ -195,7 +203,7 @@ impl Rpc {
     /// Whether a poll has something to do: a message or an event waits, or a task, or something is due. For a program that polls other endpoints of the
     /// node.
     pub fn has_work(&self) -> bool {
-        self.runtime.is_due() || !self.endpoint.pending_events().is_empty()
+        self.runtime.has_work() || !self.endpoint.pending_events().is_empty()
     }
 
     /// How many calls are under way: those of this side, and those of others that run as tasks.

@@ -1,7 +1,7 @@
 //! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -13,7 +13,7 @@ use am_api::{
 };
 
 use crate::bytes::{Bytes, SHORT};
-use crate::calls::{CallKey, Calls, Ended, Ending, NewCall, PeerKey, Phase};
+use crate::calls::{CallKey, Calls, Ended, Ending, NewCall, PeerKey, Phase, Then};
 use crate::codec::{DecodeError, Encode, EncodeError, sure, to_vec, writing};
 use crate::control::Control;
 use crate::deadlines::{Deadlines, Ticket};
@@ -49,6 +49,8 @@ pub(crate) struct Runtime {
     returned: Cell<u64>,
     /// Until when the call in progress has to be answered, in nanoseconds: calls that it makes have no more time.
     pub(crate) due: Cell<u64>,
+    /// Functions that wait for outcomes, and these.
+    outcomes: RefCell<VecDeque<(Then, Ending)>>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<(Connection, NotOpen)>>,
     /// The endpoint was dropped, so no turn comes any more.
@@ -96,6 +98,7 @@ impl Runtime {
             timers: RefCell::default(),
             returned: Cell::default(),
             due: Cell::new(u64::MAX),
+            outcomes: RefCell::default(),
             ended: RefCell::default(),
             is_closed: Cell::new(false),
             agenda: Agenda::default(),
@@ -271,8 +274,42 @@ impl Runtime {
 
     fn tell(&self, News { over, begun, woken }: News) {
         begun.iter().for_each(|(key, streams)| self.streams.add(self, *key, streams));
-        over.into_iter().for_each(|ended| ended.tell(&self.streams));
+        over.into_iter().for_each(|ended| self.is_over(ended));
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    #[inline]
+    fn is_over(&self, Ended { waker, streams, then }: Ended) {
+        if let Some(streams) = streams {
+            self.streams.ended(&streams);
+        }
+        if let Some(then) = then {
+            self.outcomes.borrow_mut().push_back(then);
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn has_no_outcome(&self, key: CallKey) -> bool {
+        !matches!(self.calls.borrow().phase(key), None | Some(Phase::Done(_)))
+    }
+
+    /// Run this with the outcome of a call that has none yet.
+    pub(crate) fn then(&self, key: CallKey, run: Then) {
+        self.calls.borrow_mut().then(key, run);
+    }
+
+    /// Run what waits for outcomes that have come. If one panics, and the program goes on, the others run in the next turn.
+    #[inline]
+    fn run_outcomes(&self) -> bool {
+        let next = || self.outcomes.borrow_mut().pop_front();
+        let mut has_run = false;
+        while let Some((run, ending)) = next() {
+            has_run = true;
+            run(ending);
+        }
+        has_run
     }
 
     /// Send the calls that wait for room on this connection.
@@ -334,7 +371,7 @@ impl Runtime {
     pub(crate) fn drop_call(&self, key: CallKey) {
         let forgotten = self.calls.borrow_mut().forget(key);
         let Some((phase, ended)) = forgotten else { return };
-        ended.tell(&self.streams);
+        self.is_over(ended);
         match phase {
             Phase::Sent(call) | Phase::Running(call, _) => self.cancel(call),
             Phase::Queued(queued) => self.leaves_queue(queued.peer()),
@@ -361,7 +398,7 @@ impl Runtime {
                 let (key, may_keep) = (calls.key_of(outcome.id), calls.may_keep());
                 let ended = calls.end(key, || Ending::Answer(status, self.kept(answer, may_keep)));
                 drop(calls);
-                ended.tell(&self.streams);
+                self.is_over(ended);
             }
             _ => self.on_no_answer(outcome),
         }
@@ -396,7 +433,7 @@ impl Runtime {
         if is_late {
             self.cancel(call);
         }
-        ended.tell(&self.streams);
+        self.is_over(ended);
     }
 
     /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
@@ -422,7 +459,7 @@ impl Runtime {
         let key = calls.find(call).unwrap_or_default();
         let ended = calls.end(key, ending);
         drop(calls);
-        ended.tell(&self.streams);
+        self.is_over(ended);
     }
 
     fn on_connection(&self, event: &ConnectionEvent<'_, ()>) {
@@ -479,12 +516,20 @@ impl Runtime {
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
     pub(crate) fn after_turn(&self) -> bool {
-        self.is_due() && self.look_at_all()
+        let has_looked = self.is_due() && self.look_at_all();
+        let has_run = self.run_outcomes();
+        has_looked | has_run
     }
 
-    /// Whether a turn has to look at more than messages.
+    /// Whether anything is left to do after a turn.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_due() || !self.outcomes.borrow().is_empty()
+    }
+
+    /// Whether a turn has to look at more than messages and outcomes.
+    #[inline]
+    fn is_due(&self) -> bool {
         let is_due = |next| next <= self.sender.turn_time();
         self.tasks.is_woken() || self.agenda.next.get().is_some_and(is_due)
     }
@@ -523,7 +568,7 @@ impl Runtime {
             let ended = calls.end(key, || Ending::NoAnswer(error));
             drop(calls);
             sent.into_iter().for_each(|call| self.cancel(call));
-            ended.tell(&self.streams);
+            self.is_over(ended);
             queue.into_iter().for_each(|peer| self.leaves_queue(peer));
         }
     }
@@ -577,7 +622,11 @@ impl Runtime {
         };
         let over = calls.end_all(end);
         drop(calls);
-        over.into_iter().for_each(|ended| ended.tell(&self.streams));
+        for Ended { waker, streams, then } in over {
+            drop(then);
+            self.is_over(Ended { waker, streams, then: None });
+        }
+        drop(self.outcomes.take());
     }
 
     /// Calls without an outcome, of this side and of others, and messages that wait.

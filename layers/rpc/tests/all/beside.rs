@@ -1,6 +1,7 @@
 //! What stands beside calls: health, reflection, statistics, who may call, callbacks, waits.
 
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context as PollContext, Waker};
@@ -157,6 +158,24 @@ fn a_callback_gets_the_outcome() {
     until(&mut sides, "it runs", |sides| sides[1].rpc.under_way() == 1);
     drop(sides);
     assert!(is_dropped.get());
+}
+
+#[test]
+fn a_callback_that_panics_takes_no_other_ones_outcome() {
+    let (mut sides, store, _) = served();
+    drive(&mut sides, store.nothing()).unwrap();
+    let outcomes = Rc::new(RefCell::new(vec![]));
+    for number in 0..3 {
+        let outcomes = outcomes.clone();
+        store.double(number).on_outcome(move |outcome| {
+            assert!(number != 0, "it panics");
+            outcomes.borrow_mut().push(outcome);
+        });
+    }
+    let panicked = catch_unwind(AssertUnwindSafe(|| until(&mut sides, "it has an outcome", |_| false)));
+    assert!(panicked.is_err());
+    until(&mut sides, "the others have theirs", |_| outcomes.borrow().len() == 2);
+    assert_eq!(*outcomes.borrow(), [Ok(2), Ok(4)]);
 }
 
 struct OnDrop(Rc<Cell<bool>>);
