@@ -28,7 +28,7 @@ use crate::time::Time;
 
 /// How long the known run of a node has time to answer. After that, a repeated beacon starts the conflict anew.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_millis(250);
-/// Wait between the first and the second time that both sides are asked. It doubles each time.
+/// Wait between the first and the second time that both sides are asked. It doubles each time, up to [`ANSWER_TIME`]: many answers may be lost.
 const FIRST_ASK_PAUSE: Duration = Duration::from_millis(8);
 
 /// The most open conflicts, of all nodes together. A new one replaces the oldest conflict without an echoed nonce, or

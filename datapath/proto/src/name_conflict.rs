@@ -44,7 +44,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         claim.ask_again_at = now + claim.ask_pause;
-        claim.ask_pause *= 2;
+        claim.ask_pause = (2 * claim.ask_pause).min(ANSWER_TIME);
         let claimant = claim.peer.address;
         let probe = Probe { id: claim.nonce, node: self.config.node, step: Step::Forged };
         // The beacon goes first: a claimant that does not know this node yet could not answer the probe.

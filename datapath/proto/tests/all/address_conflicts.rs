@@ -91,6 +91,21 @@ fn a_claim_is_believed_after_both_answers() {
     assert_eq!(run(&mut net), Incarnation(9));
 }
 
+/// A peer with frames for the earlier run waits for this, so a lossy wire must not make the pauses long.
+#[test]
+fn a_claim_whose_answers_are_lost_is_asked_about_again_and_again() {
+    let mut net = Net::new(8);
+    net.node("alpha");
+    receive_beacon(&mut net, beacon_of_beta(5));
+    let (start, mut asked) = (net.now, 0);
+    for ms in (0..10_000).step_by(10) {
+        net.core(ALPHA).run_deferred(start + Duration::from_millis(ms));
+        receive_beacon(&mut net, beacon_of_beta(9));
+        asked += asked_nonces(&mut net).len();
+    }
+    assert!((40..60).contains(&asked), "asked {asked} times in ten seconds");
+}
+
 /// Each forged beacon contradicts what is known, as the genuine one does.
 #[test]
 fn a_flood_of_forged_claims_hides_no_genuine_one() {
