@@ -15,4 +15,5 @@ mod ratios;
 mod rpc;
 mod serve;
 mod simulated;
+mod speedups;
 mod wakeup;
