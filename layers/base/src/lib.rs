@@ -2,11 +2,12 @@
 //! for many connections.
 //!
 //! ```text
-//!   fm, dp, threads
+//!   fm, dp, threads, rpc, ordered, objects
 //!      │
 //!   cluster.rs     the number of a node ─▶ its name, and back
 //!   link.rs        the name of an endpoint ─▶ a connection with it, made again after it has ended
 //!   publisher.rs   a message ─▶ all endpoints that have subscribed (subscriptions.rs); a slow one gets the latest
+//!   helper_thread.rs   a thread that serves while the program computes
 //!      │
 //!   am-api         nodes, endpoints, connections
 //! ```
@@ -23,11 +24,13 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod helper_thread;
 mod link;
 mod publisher;
 mod subscriptions;
 
 pub use cluster::{Cluster, ClusterError, Rank};
+pub use helper_thread::{HelperPanicked, HelperThread, StartError};
 pub use link::Link;
 pub use publisher::{Publisher, PublisherCounters, Subscriber, Wanted};
 pub use subscriptions::{Publication, Subscriptions};

@@ -7,15 +7,14 @@
 //!   jobs.write().push(7).wait()              polls without a pause            ◀── its own write: the program goes on
 //! ```
 
-use std::any::Any;
 use std::fmt;
-use std::io;
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Idle, NodeWaker};
+use am_base::{HelperPanicked, HelperThread, StartError};
 
 use crate::space::{NotLeft, Space};
 
@@ -78,32 +77,7 @@ type Job = Box<dyn FnOnce(&mut Space) + Send>;
 pub struct Helper {
     jobs: SyncSender<Job>,
     node: NodeWaker,
-    end: Arc<OnceLock<Duration>>,
-    thread: Option<JoinHandle<Result<(), NotLeft>>>,
-}
-
-/// Why a helper has not started.
-#[derive(thiserror::Error)]
-pub enum StartError<E> {
-    /// What opens its space has failed.
-    #[error("the helper did not start: {0}")]
-    Open(E),
-    /// The kernel ends a name at a NUL.
-    #[error("the name of the helper's thread has a NUL: leave it out")]
-    Name,
-    /// The system has no thread left.
-    #[error("no thread for the helper: {0}; `ulimit -u` says how many a user may have, and raises it")]
-    NoThread(io::Error),
-    /// What opens its space has panicked.
-    #[error(transparent)]
-    Panicked(#[from] HelperPanicked),
-}
-
-/// For `expect` and `unwrap`, whose reader wants the text.
-impl<E: fmt::Display> fmt::Debug for StartError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+    thread: HelperThread<Result<(), NotLeft>>,
 }
 
 /// Why a helper's space was not left.
@@ -119,13 +93,6 @@ pub enum StopError {
 
 am_api::debug_as_display!(StopError);
 
-/// The helper's thread panicked: in what opened its space, or in what the program gave it to run. A panic of a write poisons its object only.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the helper's thread panicked: {0}")]
-pub struct HelperPanicked(String);
-
-am_api::debug_as_display!(HelperPanicked);
-
 impl Helper {
     /// Start a thread of this name, which opens a space. Returns what `open` returns beside the space: its objects. To keep the thread on one core,
     /// `open` calls [`am_api::pin`].
@@ -136,32 +103,15 @@ impl Helper {
         name: &str,
         open: impl FnOnce() -> Result<(Space, T), E> + Send + 'static,
     ) -> Result<(Helper, T), StartError<E>> {
-        if name.contains('\0') {
-            return Err(StartError::Name);
-        }
         let (jobs, waiting) = sync_channel(MOST_JOBS);
-        let (opens, opened) = sync_channel(1);
-        let end = Arc::<OnceLock<Duration>>::default();
-        let of_thread = end.clone();
-        let builder = thread::Builder::new().name(name.to_owned());
-        let thread = builder.spawn(move || match open() {
-            Ok((space, objects)) => {
-                // The thread that starts this one waits.
-                _ = opens.send(Ok((space.waker().clone(), objects)));
-                serve(space, &waiting, &of_thread)
-            }
-            Err(error) => {
-                _ = opens.send(Err(error));
-                Ok(())
-            }
-        });
-        let thread = thread.map_err(StartError::NoThread)?;
-        match opened.recv() {
-            Ok(Ok((node, objects))) => Ok((Helper { jobs, node, end, thread: Some(thread) }, objects)),
-            Ok(Err(error)) => Err(StartError::Open(error)),
-            // It ends without a word only by a panic.
-            Err(_) => Err(joined(thread).err().unwrap_or_else(|| HelperPanicked(String::new())).into()),
-        }
+        let open = || {
+            let (space, objects) = open()?;
+            let node = space.waker().clone();
+            Ok((space, (node, objects)))
+        };
+        let serves = move |space, end: &_| serve(space, &waiting, end);
+        let (thread, (node, objects)) = HelperThread::start(name, open, serves)?;
+        Ok((Helper { jobs, node, thread }, objects))
     }
 
     /// Run this on the helper's thread, and wait for it: what needs the space, such as [`create`](Space::create) or
@@ -176,8 +126,7 @@ impl Helper {
         &self,
         what: impl FnOnce(&mut Space) -> R + Send + 'static,
     ) -> Result<R, HelperPanicked> {
-        let is_own = self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id());
-        assert!(!is_own, "a helper does not wait for itself");
+        assert!(!self.thread.is_current(), "a helper does not wait for itself");
         let (gives, given) = sync_channel(1);
         // Without its thread the job is dropped, and with it what gives.
         _ = self.jobs.send(Box::new(move |space| _ = gives.send(what(space))));
@@ -187,7 +136,7 @@ impl Helper {
 
     /// Whether its thread runs. If it panicked, [`stop`](Helper::stop) says how.
     pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.thread.is_running()
     }
 
     /// [Leave](Space::leave) the space, and end the thread. Calls that have no result yet end with an error. Dropping the helper waits for nothing.
@@ -195,25 +144,14 @@ impl Helper {
     /// # Errors
     /// See [`StopError`].
     pub fn stop(mut self, timeout: Duration) -> Result<(), StopError> {
-        self.end(timeout)
-    }
-
-    fn end(&mut self, timeout: Duration) -> Result<(), StopError> {
-        _ = self.end.set(timeout);
-        self.node.wake();
-        match self.thread.take() {
-            // A job that drops its own helper: the thread ends once the job has returned.
-            Some(own) if own.thread().id() == thread::current().id() => Ok(()),
-            Some(thread) => Ok(joined(thread)??),
-            None => Ok(()),
-        }
+        Ok(self.thread.stop(timeout, || self.node.wake())?.unwrap_or(Ok(()))?)
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         // The panic's message was printed when it happened.
-        _ = self.end(Duration::ZERO);
+        _ = self.thread.stop(Duration::ZERO, || self.node.wake());
     }
 }
 
@@ -249,14 +187,4 @@ fn serve(mut space: Space, jobs: &Receiver<Job>, end: &OnceLock<Duration>) -> Re
         // A waker that was used since the last sleep ends this one at once.
         space.turn(LONG);
     }
-}
-
-fn joined<T>(thread: JoinHandle<T>) -> Result<T, HelperPanicked> {
-    thread.join().map_err(|panic| HelperPanicked(text(&*panic)))
-}
-
-/// The message of a panic.
-fn text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }

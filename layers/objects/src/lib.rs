@@ -175,6 +175,7 @@ mod uses;
 mod waiters;
 mod waiting;
 
+pub use am_base::{HelperPanicked, StartError};
 /// Of `impl Queue`: the operations of the object type `Queue`.
 ///
 /// `#[read]` marks a function of `&self` that runs where it is called. `#[write]` marks one that runs at every process; `#[guard(condition)]` says what has to hold
@@ -189,7 +190,7 @@ pub use am_rpc::Wire;
 pub use am_rpc::codec;
 pub use call::Call;
 pub use error::CallError;
-pub use helper::{Helper, HelperPanicked, StartError, StopError};
+pub use helper::{Helper, StopError};
 pub use object::{Malformed, Object, Operation};
 pub use shared::{Here, Latest, Reads, Shared, Writes};
 pub use space::{Builder, NotLeft, OpenError, Placed, Placement, Space};

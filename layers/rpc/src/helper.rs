@@ -6,15 +6,13 @@
 //!   task.wait(), while_waiting(..)           polls without a pause            ◀── the answer: the program goes on
 //! ```
 
-use std::any::Any;
 use std::fmt;
-use std::io;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
 
 use am_api::Idle;
+use am_base::{HelperPanicked, HelperThread, StartError};
 
 use crate::remote::Remote;
 use crate::rpc::Rpc;
@@ -76,41 +74,9 @@ const LONG: Duration = Duration::from_secs(3600);
 /// ```
 pub struct Helper {
     remote: Remote,
-    end: Arc<OnceLock<Duration>>,
     /// Returns how many calls were left.
-    thread: Option<JoinHandle<usize>>,
+    thread: HelperThread<usize>,
 }
-
-/// Why a helper has not started.
-#[derive(thiserror::Error)]
-pub enum StartError<E> {
-    /// What opens its node has failed.
-    #[error("the helper did not start: {0}")]
-    Open(E),
-    /// The kernel ends a name at a NUL.
-    #[error("the name of the helper's thread has a NUL: leave it out")]
-    Name,
-    /// The system has no thread left.
-    #[error("no thread for the helper: {0}; `ulimit -u` says how many a user may have, and raises it")]
-    NoThread(io::Error),
-    /// What opens its node has panicked.
-    #[error(transparent)]
-    Panicked(#[from] HelperPanicked),
-}
-
-/// For `expect` and `unwrap`, whose reader wants the text.
-impl<E: fmt::Display> fmt::Debug for StartError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// The helper's thread panicked: in what opened its node, or in what the program gave it to run. A panic of a method does not end the helper.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the helper's thread panicked: {0}")]
-pub struct HelperPanicked(String);
-
-am_api::debug_as_display!(HelperPanicked);
 
 impl Helper {
     /// Start a thread of this name, which opens a node and what it serves. To keep it on one core, `open` calls [`am_api::pin`].
@@ -121,20 +87,14 @@ impl Helper {
         name: &str,
         open: impl FnOnce() -> Result<Rpc, E> + Send + 'static,
     ) -> Result<Helper, StartError<E>> {
-        if name.contains('\0') {
-            return Err(StartError::Name);
-        }
-        let end = Arc::<OnceLock<Duration>>::default();
-        let (tells, told) = sync_channel(1);
-        let of_thread = end.clone();
-        let builder = thread::Builder::new().name(name.to_owned());
-        let thread = builder.spawn(move || serve(open, &tells, &of_thread)).map_err(StartError::NoThread)?;
-        match told.recv() {
-            Ok(Ok(remote)) => Ok(Helper { remote, end, thread: Some(thread) }),
-            Ok(Err(error)) => Err(StartError::Open(error)),
-            // It ends without a word only by a panic.
-            Err(_) => Err(joined(thread).err().unwrap_or_else(|| HelperPanicked(String::new())).into()),
-        }
+        let open = || {
+            open().map(|rpc| {
+                let remote = rpc.remote();
+                (rpc, remote)
+            })
+        };
+        let (thread, remote) = HelperThread::start(name, open, serve)?;
+        Ok(Helper { remote, thread })
     }
 
     /// For calls, from any thread.
@@ -144,7 +104,7 @@ impl Helper {
 
     /// Whether its thread runs. If it panicked, [`stop`](Helper::stop) says how.
     pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.thread.is_running()
     }
 
     /// Begin no more calls of others, let those that run have their results, at most for this time, and end the node. Calls of the program that
@@ -153,25 +113,14 @@ impl Helper {
     /// # Errors
     /// The thread had panicked.
     pub fn stop(mut self, timeout: Duration) -> Result<usize, HelperPanicked> {
-        self.end(timeout)
-    }
-
-    fn end(&mut self, timeout: Duration) -> Result<usize, HelperPanicked> {
-        _ = self.end.set(timeout);
-        self.remote.wake();
-        match self.thread.take() {
-            // A method that drops its own helper: the thread ends once the method has returned.
-            Some(own) if own.thread().id() == thread::current().id() => Ok(0),
-            Some(thread) => joined(thread),
-            None => Ok(0),
-        }
+        Ok(self.thread.stop(timeout, || self.remote.wake())?.unwrap_or(0))
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         // The panic's message was printed when it happened.
-        _ = self.end(Duration::ZERO);
+        _ = self.thread.stop(Duration::ZERO, || self.remote.wake());
     }
 }
 
@@ -182,24 +131,11 @@ impl fmt::Debug for Helper {
 }
 
 /// The helper's thread. Returns how many calls of others were left at its end.
-fn serve<E>(
-    open: impl FnOnce() -> Result<Rpc, E>,
-    tells: &SyncSender<Result<Remote, E>>,
-    end: &OnceLock<Duration>,
-) -> usize {
-    let mut rpc = match open() {
-        Ok(rpc) => rpc,
-        Err(error) => {
-            // The thread that starts this one waits.
-            _ = tells.send(Err(error));
-            return 0;
-        }
-    };
+fn serve(mut rpc: Rpc, end: &OnceLock<Duration>) -> usize {
     // A program that computes needs its core at once.
     rpc.endpoint().set_idle(Idle::sleeping());
-    let (remote, has_one_core) = (rpc.remote(), thread::available_parallelism().is_ok_and(|cores| cores.get() == 1));
-    let waiters = remote.waiters.clone();
-    _ = tells.send(Ok(remote));
+    let (waiters, has_one_core) =
+        (rpc.remote().waiters, thread::available_parallelism().is_ok_and(|cores| cores.get() == 1));
     loop {
         if let Some(timeout) = end.get() {
             return rpc.shut_down(*timeout);
@@ -210,14 +146,4 @@ fn serve<E>(
             if has_one_core { thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
-}
-
-fn joined(thread: JoinHandle<usize>) -> Result<usize, HelperPanicked> {
-    thread.join().map_err(|panic| HelperPanicked(text(&*panic)))
-}
-
-/// The message of a panic.
-fn text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }

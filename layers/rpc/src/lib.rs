@@ -293,13 +293,14 @@ mod tower;
 mod waiters;
 mod wakers;
 
+pub use am_base::{HelperPanicked, StartError};
 pub use am_rpc_macros::service;
 pub use arrivals::Arrivals;
 pub use codec::{Decode, DecodeError, Encode, EncodeError, Schema, Wire};
 pub use context::Context;
 pub use control::Cancelled;
 pub use error::{CallError, NotSent, RpcError, ServeError};
-pub use helper::{Helper, HelperPanicked, StartError};
+pub use helper::Helper;
 pub use local::Local;
 pub use method::{MethodId, MethodInfo, Runs, ServiceInfo, Skew};
 pub use named::{NamedCall, NamedError};
