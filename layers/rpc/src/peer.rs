@@ -284,7 +284,7 @@ enum CallState {
 }
 
 impl<V: 'static, E: 'static> Call<V, E> {
-    /// Run this with the outcome, as a task of the node, and return at once. It runs only while the [`Rpc`](crate::Rpc) is polled, and is dropped with
+    /// Run this with the outcome, in the turn that brings it, and return at once. It runs only while the [`Rpc`](crate::Rpc) is polled, and is dropped with
     /// it: [`shut_down`](crate::Rpc::shut_down) waits for it.
     pub fn on_outcome(mut self, run: impl FnOnce(Result<V, CallError<E>>) + 'static) {
         let runtime = self.runtime.clone();
