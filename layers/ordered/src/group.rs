@@ -242,8 +242,8 @@ impl<R: Replica> Group<R> {
             NotSent::Full(waiting) => SendError::Full(waiting),
             NotSent::Ended => SendError::Ended,
         })?;
-        self.rests_until = None;
         self.carry_out();
+        self.rest(None);
         Ok(MessageId(id))
     }
 
@@ -256,8 +256,8 @@ impl<R: Replica> Group<R> {
     /// misses nothing. It takes a round trip to a majority, and no message of the order. Without a majority it waits for one.
     pub fn catch_up(&mut self, level: Level) -> u64 {
         let question = self.inside.core.catch_up(self.endpoint.time(), level);
-        self.rests_until = None;
         self.carry_out();
+        self.rest(None);
         question
     }
 
@@ -487,7 +487,8 @@ impl<R: Replica> Group<R> {
         if handled == 0 && self.rests_until.is_some_and(|until| now < until) {
             return 0;
         }
-        if self.inside.core.next_time() <= now {
+        let (due, are_states_due) = (self.inside.core.next_time(), self.states.are_due());
+        if due <= now {
             self.inside.core.on_time(now);
         }
         self.states.go_on(&mut self.inside.core, &mut self.replica);
@@ -496,10 +497,17 @@ impl<R: Replica> Group<R> {
             self.tidy_at = now + TIDY;
             self.links.close_unused(&self.endpoint);
         }
-        let has_more = done > 0 || self.waits.is_some() || self.pieces_at.is_some() || self.links.has_more();
-        let rests = !has_more && self.backlog() == 0 && !self.states.are_due();
-        self.rests_until = rests.then(|| self.inside.core.next_time().min(self.tidy_at));
+        let is_same = done == 0 && due > now && !are_states_due;
+        self.rest(is_same.then_some(due));
         done
+    }
+
+    /// Turns in which nothing arrives cost little from now on, until something is due: at this time, if it is known.
+    fn rest(&mut self, due: Option<Duration>) {
+        let has_more = self.waits.is_some() || self.pieces_at.is_some() || self.links.has_more();
+        let rests = !has_more && self.backlog() == 0 && !self.states.are_due();
+        let due = || due.unwrap_or_else(|| self.inside.core.next_time());
+        self.rests_until = rests.then(|| due().min(self.tidy_at));
     }
 
     /// The bytes of contents that some member does not have yet.

@@ -81,9 +81,10 @@ impl Links {
 
     /// Send what credit allows. Returns how many messages left.
     pub(crate) fn flush<S>(&mut self, endpoint: &Endpoint<S>) -> usize {
-        let (mut sent, time) = (0, endpoint.time());
+        let (mut sent, mut time) = (0, None);
         let all = self.links.values_mut().flatten().flatten();
         for waiting in all.filter(|waiting| !waiting.queue.is_empty()) {
+            let time = *time.get_or_insert_with(|| endpoint.time());
             let left = waiting.flush(endpoint, time, self.began + time, &mut self.dropped);
             waiting.stuck_since = if left > 0 { None } else { waiting.stuck_since.or(Some(time)) };
             sent += left;

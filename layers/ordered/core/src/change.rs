@@ -33,11 +33,11 @@ impl Core {
     pub(crate) fn candidate_at(&self) -> Option<Time> {
         // One that diverged too: it may be the only one left that knows the view.
         let may_ask = matches!(self.role, Role::Member | Role::Diverged { .. });
-        let is_any = self.views().any(|view| view.has(self.me.id)) && !self.is_out();
-        if !may_ask || self.candidacy.is_some() || !is_any {
+        if !may_ask || self.candidacy.is_some() || self.lead.is_some() && self.ballot.is_open() {
             return None;
         }
-        if self.lead.is_some() && self.ballot.is_open() {
+        let is_any = || self.views().any(|view| view.has(self.me.id)) && !self.is_out();
+        if !self.is_settled_member() && !is_any() {
             return None;
         }
         let view = self.ballot.view();

@@ -549,11 +549,20 @@ impl Core {
         };
         let candidacy = self.candidacy.as_ref().map(|candidacy| candidacy.next_time(self.now));
         let lead = self.lead.as_ref().filter(|_| self.ballot.is_open()).map(|lead| lead.next_time());
-        let learns_at = (self.learns() || self.is_out()).then(|| self.heard_at + self.settings.silence);
+        // A member of the current view, as nearly always, is neither.
+        let is_elsewhere = !self.is_settled_member() && (self.learns() || self.is_out());
+        let learns_at = is_elsewhere.then(|| self.heard_at + self.settings.silence);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
-        let (asks_at, gives_at) = (self.asks_where_others_are_at(), self.gives_at());
-        let times = own.into_iter().chain([ask_at, candidacy, lead, asks_at, gives_at]).flatten();
-        times.min().unwrap_or(self.now + self.settings.silence).max(self.timed_at + SHORTEST)
+        let others = [ask_at, candidacy, lead, self.asks_where_others_are_at(), self.gives_at()];
+        let first = own.into_iter().flatten().fold(Time::MAX, Time::min);
+        let first = others.into_iter().flatten().fold(first, Time::min);
+        let next = if first == Time::MAX { self.now + self.settings.silence } else { first };
+        next.max(self.timed_at + SHORTEST)
+    }
+
+    /// Whether this is a member of the view that is current.
+    pub(crate) fn is_settled_member(&self) -> bool {
+        self.role == Role::Member && self.ballot.is_open() && self.ballot.view().has(self.me.id)
     }
 
     /// The view that was installed last.
