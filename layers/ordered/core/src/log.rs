@@ -87,12 +87,14 @@ pub(crate) struct Log {
     bytes: usize,
     /// All before this one are here, or were.
     held: Number,
+    /// The first one behind the gap that is here. A gap can be long, and is looked for after each message.
+    behind: Option<Number>,
 }
 
 impl Log {
     /// A log that begins at a number.
     pub(crate) fn starting_at(first: Number) -> Log {
-        Log { first, entries: VecDeque::new(), bytes: 0, held: first }
+        Log { first, entries: VecDeque::new(), bytes: 0, held: first, behind: None }
     }
 
     /// The first number that is still kept.
@@ -126,6 +128,9 @@ impl Log {
             return false;
         }
         self.bytes += entry.payload.len();
+        if entry.number > self.held {
+            self.behind = Some(self.behind.map_or(entry.number, |behind| behind.min(entry.number)));
+        }
         self.entries[index] = Some(entry);
         self.advance();
         true
@@ -134,6 +139,9 @@ impl Log {
     fn advance(&mut self) {
         while self.get(self.held).is_some() {
             self.held += 1;
+        }
+        if self.behind.is_some_and(|behind| behind < self.held) {
+            self.behind = (self.held..self.end()).find(|number| self.get(*number).is_some());
         }
     }
 
@@ -151,6 +159,7 @@ impl Log {
         let kept = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
         self.bytes -= bytes_of(self.entries.drain(kept..));
         self.held = self.held.min(end.max(self.first));
+        self.behind = self.behind.filter(|behind| *behind < end);
     }
 
     /// Release all before this number. Numbers that are not held stay.
@@ -191,7 +200,7 @@ impl Log {
 
     /// The first gap: from the first missing number to the next one that is here, or to `end`.
     pub(crate) fn gap(&self, end: Number) -> Option<(Number, Number)> {
-        let to = (self.held..end.min(self.end())).find(|number| self.get(*number).is_some()).unwrap_or(end);
+        let to = self.behind.map_or(end, |behind| behind.min(end));
         (self.held < to).then_some((self.held, to))
     }
 }
@@ -253,6 +262,28 @@ mod tests {
         log.skip_to(20);
         assert_eq!((log.first(), log.held(), log.end()), (20, 20, 20));
         assert!(log.insert(entry(20), 100) && log.held() == 21);
+    }
+
+    /// The first number behind the gap is that which a look at all numbers finds.
+    #[test]
+    fn the_end_of_a_gap_is_known_whatever_comes_and_goes() {
+        let mut rng = 7_u64;
+        let mut random = |below: u64| {
+            rng = rng.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (rng >> 33) % below
+        };
+        let mut log = log(&[]);
+        for _ in 0..20_000 {
+            let near = log.held() + random(30);
+            match random(20) {
+                0 => log.truncate(near),
+                1 => log.skip_to(near),
+                2 => log.free(near),
+                _ => _ = log.insert(entry(near), 100),
+            }
+            let looked = (log.held()..log.end()).find(|number| log.get(*number).is_some());
+            assert_eq!(log.behind, looked, "{log:?}");
+        }
     }
 
     #[test]
