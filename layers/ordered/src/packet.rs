@@ -85,7 +85,7 @@ impl Packet {
             other => {
                 // A buffer that grows would copy a long state several times, and the others wait meanwhile.
                 let state = match &other {
-                    Message::State(state) => state.state.len(),
+                    Message::State(state) => state.state.as_ref().map_or(0, Bytes::len),
                     Message::Piece(Piece { content: PieceContent::Part { bytes, .. }, .. }) => bytes.len(),
                     _ => 0,
                 };

@@ -244,7 +244,7 @@ impl Core {
         self.give_back(submitted);
         self.log.skip_to(state.number);
         (self.role, self.delivered) = (Role::Member, state.number);
-        self.restore(state.number, state.state, state.pieces);
+        self.restore(state.number, state.state);
         // What the pending view's log has behind the state is asked for at once: no message may say that it is missing.
         self.repair.at = Some(self.now);
         self.install();

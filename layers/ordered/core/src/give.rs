@@ -12,9 +12,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use crate::leader::Learner;
 use crate::log::Entry;
 use crate::member::{Core, Output, Role};
-use crate::message::{Message, Pieces, State};
+use crate::message::{Message, PieceContent, State};
 use crate::transfer::{Giving, Item, Late, MOST_DOUBLED, MOST_PAUSES, PAUSE, PIECE, Place, time_of};
 use crate::view::{MemberId, Time};
 
@@ -72,13 +73,13 @@ impl Core {
         if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&joiner)) {
             learner.state_end = Some(self.delivered);
         }
-        let state = self.state(state, None);
+        let state = self.state(Some(state));
         self.post(joiner, Message::State(state));
     }
 
-    fn state(&self, state: Bytes, pieces: Option<Pieces>) -> State {
+    fn state(&self, state: Option<Bytes>) -> State {
         let (view, history) = (self.ballot.view().clone(), self.ballot.history().to_vec());
-        State { view, history, number: self.delivered, state, pieces }
+        State { view, history, number: self.delivered, state }
     }
 
     /// A message is delivered here: those that take the state get it after what they have.
@@ -88,7 +89,7 @@ impl Core {
 
     /// Send the pieces for which there is room. Called when nothing is to be delivered: what was is one piece then.
     pub(crate) fn give_on(&mut self) {
-        let now = self.now;
+        let (now, was_held_back) = (self.now, self.is_held_back());
         for to in self.givings.keys().copied().collect::<Vec<_>>() {
             self.ask_for_part(to);
             let Some(giving) = self.givings.get_mut(&to) else { continue };
@@ -98,6 +99,23 @@ impl Core {
             }
             self.send_pieces(to);
         }
+        if was_held_back && !self.is_held_back() {
+            self.recycle();
+        }
+    }
+
+    /// Whether credits wait for a process that joins: messages come faster than it takes them. One that is too slow nevertheless is not waited for again.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let (now, silence) = (self.now, self.settings.silence);
+        let Some(lead) = &self.lead else { return false };
+        let (next, first) = (lead.sequencer.next(), self.log.first());
+        let takes = |id: &MemberId| self.givings.get(id).is_some_and(Giving::goes_on);
+        let is_waited_for = |id: &MemberId| !self.late.contains_key(id);
+        let gives = |(to, giving): (&MemberId, &Giving)| is_waited_for(to) && giving.holds_back(now, silence);
+        let follows = |(id, learner): (&MemberId, &Learner)| {
+            is_waited_for(id) && !takes(id) && learner.holds_back(next, first, now, silence)
+        };
+        self.givings.iter().any(gives) || lead.learners.iter().any(follows)
     }
 
     /// Whether the state may go into a log of this epoch. A process that joins is known to the sequencer again soon after each change of the view.
@@ -108,15 +126,12 @@ impl Core {
     }
 
     fn end_giving(&mut self, to: MemberId) {
-        let now = self.now;
-        let Some(giving) = self.givings.get(&to) else { return };
-        let pieces = Pieces { id: giving.id, count: giving.acked + giving.window.len() as u64 };
-        let state = self.state(Bytes::new(), Some(pieces));
+        let (now, state) = (self.now, self.state(None));
         if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&to)) {
             (learner.state_end, learner.state_sent_at) = (Some(self.delivered), Some(now));
         }
         if let Some(giving) = self.givings.get_mut(&to) {
-            giving.push_message(Message::State(state), now);
+            giving.push(PieceContent::End(state), now);
             giving.has_ended = true;
         }
     }
@@ -136,6 +151,9 @@ impl Core {
             return;
         };
         giving.heard_at = self.now;
+        if let Some(learner) = self.lead.as_mut().and_then(|lead| lead.learners.get_mut(&from)) {
+            learner.heard_at = self.now;
+        }
         if count > 0 {
             giving.window.drain(..count as usize);
             (giving.acked, giving.sent) = (next, giving.sent.max(next));

@@ -30,13 +30,13 @@ impl Core {
         let view = self.ballot.view();
         let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
         let is_near = lead.is_near(&ack);
-        let learner = lead.learners.get_mut(&from);
+        let (next, learner) = (lead.sequencer.next(), lead.learners.get_mut(&from));
         let is_known = learner.is_some() || view.has(from);
         if let Some(learner) = learner {
             learner.has_state = ack.held >= self.log.first();
             let is_following = ack.epoch == view.epoch && learner.has_state;
-            (learner.held, learner.heard_at) = (is_following.then_some(ack.held), self.now);
-            learner.is_near = is_near;
+            learner.heard_at = self.now;
+            learner.is_at(is_following.then_some(ack.held), is_near, next);
         }
         if !is_known {
             return self.send_away(from, Ended::NotInView);
@@ -55,12 +55,14 @@ impl Core {
     }
 
     /// Take back the credits of messages that all answering members have handled.
-    fn recycle(&mut self) {
-        let (now, silence) = (self.now, self.settings.silence);
+    pub(crate) fn recycle(&mut self) {
+        let (now, silence, is_held_back) = (self.now, self.settings.silence, self.is_held_back());
         let Some(lead) = &mut self.lead else { return };
         let answering = self.marks.values().filter(|mark| mark.heard_at + silence >= now);
         let consumed = answering.map(Mark::consumed).min().unwrap_or(self.delivered).min(self.delivered);
-        lead.take_back(consumed, now);
+        if !is_held_back {
+            lead.take_back(consumed, now);
+        }
         let all = self.marks.values().map(Mark::consumed);
         let learners = lead.learners.values().filter_map(|learner| learner.held.or(learner.state_end));
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
@@ -78,9 +80,12 @@ impl Core {
             return;
         }
         let Some(slot) = view.slot(self.me.id) else { return };
+        let is_held_back = self.is_held_back();
         if let Some(lead) = &mut self.lead {
             // An earlier one that was late says the truth, too.
-            lead.take_back(consumed, self.now);
+            if !is_held_back {
+                lead.take_back(consumed, self.now);
+            }
             if round == lead.token.round {
                 lead.token.again_at = self.now;
             }
@@ -254,17 +259,7 @@ impl Core {
             }
             Some(lead) => {
                 let id = member.id;
-                let learner = Learner {
-                    member,
-                    state_sent_at: None,
-                    has_state: false,
-                    state_end: None,
-                    held: None,
-                    is_near: false,
-                    heard_at: now,
-                    ready_since: None,
-                };
-                let learner = lead.learners.entry(id).or_insert(learner);
+                let learner = lead.learners.entry(id).or_insert_with(|| Learner::new(member, now));
                 let has_state = held.is_some_and(|held| held >= self.log.first());
                 (learner.heard_at, learner.has_state) = (now, has_state);
             }

@@ -6,6 +6,7 @@ use crate::message::{Ack, Beat};
 use crate::mutants::{self, Mutant};
 use crate::sequencer::{Sequencer, StampTable};
 use crate::settings::Settings;
+use crate::transfer::MOST_BEHIND;
 use crate::view::{Member, MemberId, Number, Time, View};
 
 /// A process that joins is ready if it lacks at most this many messages.
@@ -52,6 +53,43 @@ pub(crate) struct Learner {
     pub(crate) is_near: bool,
     pub(crate) heard_at: Time,
     pub(crate) ready_since: Option<Time>,
+    /// It has fallen behind, and has not come near since.
+    pub(crate) is_behind: bool,
+}
+
+impl Learner {
+    /// A process that wants to join.
+    pub(crate) fn new(member: Member, now: Time) -> Learner {
+        Learner {
+            member,
+            state_sent_at: None,
+            has_state: false,
+            state_end: None,
+            held: None,
+            is_near: false,
+            heard_at: now,
+            ready_since: None,
+            is_behind: false,
+        }
+    }
+
+    /// What it holds of this epoch's log, or what its state ends with, while `first` and all that follows is kept.
+    fn at(&self, first: Number) -> Option<Number> {
+        self.held.or(self.state_end).filter(|at| *at >= first)
+    }
+
+    /// It has answered a beat.
+    pub(crate) fn is_at(&mut self, held: Option<Number>, is_near: bool, next: Number) {
+        (self.held, self.is_near) = (held, is_near);
+        self.is_behind = held.is_some_and(|held| !is_near && (self.is_behind || held + MOST_BEHIND < next));
+    }
+
+    /// Whether the group has to send no further messages until this process is near: it would fall behind for ever. One that does not answer is not
+    /// waited for.
+    pub(crate) fn holds_back(&self, next: Number, first: Number, now: Time, silence: Time) -> bool {
+        let has_much_to_take = || self.held.is_none() && self.state_end.is_some_and(|at| at + MOST_BEHIND < next);
+        self.heard_at + silence * 2 > now && self.at(first).is_some() && (self.is_behind || has_much_to_take())
+    }
 }
 
 /// The token that collects what all have consumed.

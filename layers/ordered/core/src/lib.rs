@@ -59,7 +59,7 @@ use log::Log;
 pub use log::{Content, Entry, Level, Long};
 pub use member::{Core, Counters, Delivery, Output};
 use member::{Repair, Role};
-pub use message::{Ack, Beat, Ended, Message, NewView, Piece, PieceContent, Pieces, Promise, Stamped, State};
+pub use message::{Ack, Beat, Ended, Message, NewView, Piece, PieceContent, Promise, Stamped, State};
 use outgoing::Outgoing;
 pub use sequencer::StampTable;
 pub use settings::{Dissemination, Settings};
@@ -262,8 +262,6 @@ impl Core {
         }
         match message {
             Message::Piece(piece) => self.on_piece(from, piece),
-            Message::State(state) if !self.has_pieces(from, &state) => (),
-            Message::State(state) if self.needs(&state) => self.go_on_with(state),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
@@ -271,6 +269,9 @@ impl Core {
                 self.join_again();
             }
             Message::PutOut { epoch, why } if self.may_be_put_out(epoch) => self.end(why),
+            Message::Stamped(stamped) if self.takes_state_of(from) => {
+                self.taking.iter_mut().for_each(|taking| taking.keep_early(stamped.clone()));
+            }
             _ if matches!(self.role, Role::Joining { .. }) => (),
             Message::Submit { epoch, seq, level, content } => self.on_submit(from, epoch, seq, level, content),
             Message::Data { sender, id, payload } => self.on_data(from, sender, id, payload),
@@ -325,6 +326,7 @@ impl Core {
                 Message::Ack(_) | Message::NeedState { .. } | Message::Leave => true,
                 Message::State(state) => self.role != Role::Member || self.learns() || self.needs(state),
                 Message::Piece(_) => self.role != Role::Member || self.learns(),
+                Message::Stamped(_) => self.takes_state_of(from),
                 Message::PieceAck { .. } => self.givings.contains_key(&from),
                 Message::NewView(new_view) => new_view.view.sequencer == from,
                 Message::PutOut { .. } => !self.is_primary(),
@@ -402,19 +404,28 @@ impl Core {
         }
     }
 
+    /// The state of another member has arrived, with its number.
+    pub(crate) fn on_state(&mut self, state: State) {
+        if self.needs(&state) {
+            self.go_on_with(state);
+        } else {
+            self.begin_with(state);
+        }
+    }
+
     /// The state with which this process becomes a member.
-    fn on_state(&mut self, state: State) {
+    fn begin_with(&mut self, state: State) {
         // One that has a state takes another only if it goes back behind nothing: neither what it holds, nor what it has promised.
         let is_later = state.number > self.log.held() && state.view.epoch >= self.ballot.promised();
         let is_wanted = matches!(self.role, Role::Joining { .. }) || self.learns() && is_later;
         if !is_wanted {
-            if state.pieces.is_some() {
+            if state.state.is_none() {
                 self.taking = None;
                 self.forget_state();
             }
             return;
         }
-        let State { view, history, number, state, pieces } = state;
+        let State { view, history, number, state } = state;
         // One that was a member has sent some. They may be in the state.
         let submitted = self.mine.take_submitted();
         self.give_back(submitted);
@@ -423,7 +434,9 @@ impl Core {
         (self.role, self.log, self.delivered) = (Role::Member, Log::starting_at(number), number);
         self.forget_places();
         self.heard_at = self.now;
-        self.restore(number, state, pieces);
+        let early = self.taking.take().map_or(vec![], |taking| taking.early);
+        self.restore(number, state);
+        early.into_iter().for_each(|stamped| self.on_stamped(stamped));
         let sequencer = self.ballot.view().sequencer;
         self.post(sequencer, Message::Ack(self.own_ack()));
     }

@@ -184,6 +184,9 @@ impl Message {
             Message::Piece(Piece { content: PieceContent::Messages(messages), .. }) => {
                 messages.iter().all(Entry::is_possible)
             }
+            Message::Piece(Piece { content: PieceContent::End(state), .. }) => {
+                state.state.is_none() && state.is_possible()
+            }
             Message::Promise { epoch, promise: Promise { chain, history, held, ranges } } => {
                 let is_range = |(from, to): &(Number, Number)| are_possible(&[*from, *to]);
                 epoch.is_possible()
@@ -195,9 +198,7 @@ impl Message {
             Message::NewView(NewView { view, chain, history }) => {
                 view.is_possible() && is_chain(chain) && is_history(history)
             }
-            Message::State(State { view, history, number, .. }) => {
-                view.is_possible() && is_history(history) && are_possible(&[*number])
-            }
+            Message::State(state) => state.state.is_some() && state.is_possible(),
             Message::Join { held, .. } => are_possible(held.as_slice()),
             Message::Submit { epoch, content, .. } => epoch.is_possible() && content.is_possible(),
             Message::Propose { epoch }
@@ -324,19 +325,16 @@ pub struct State {
     pub history: Vec<(Epoch, Number)>,
     /// It contains all messages before this one.
     pub number: Number,
-    /// The program's own. Empty if it came in pieces.
-    pub state: Bytes,
-    /// The pieces that go before it.
-    pub pieces: Option<Pieces>,
+    /// The program's own. `None`: it has come in the pieces before.
+    pub state: Option<Bytes>,
 }
 
-/// Names the pieces of a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Pieces {
-    /// The giver's number for the state.
-    pub id: u64,
-    /// How many there are.
-    pub count: u64,
+impl State {
+    fn is_possible(&self) -> bool {
+        self.view.is_possible()
+            && self.number <= MOST_NUMBER
+            && self.history.iter().all(|(epoch, begin)| epoch.is_possible() && *begin <= MOST_NUMBER)
+    }
 }
 
 /// A piece of a state. Its taker gets them in their order, and acknowledges each.
@@ -362,6 +360,8 @@ pub enum PieceContent {
     },
     /// Messages that the giver has delivered after the part before was made.
     Messages(Vec<Entry>),
+    /// All is there: the state has the effect of all messages before a number. It is a piece, because it must not arrive before the others.
+    End(State),
 }
 
 /// Why a process is not a member any more.

@@ -1,11 +1,9 @@
 //! The pieces of another member's state, as they arrive.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 
 use crate::member::{Core, Output, Role};
-use crate::message::{Message, Piece, PieceContent, Pieces, State};
+use crate::message::{Message, Piece, PieceContent};
 use crate::transfer::{Taking, WINDOW};
 use crate::view::{MemberId, Number};
 
@@ -18,7 +16,7 @@ impl Core {
             if nth != 0 || !self.wants_state() || self.taking.as_ref().is_some_and(goes_on) {
                 return;
             }
-            self.taking = Some(Taking { from, id, next: 0, behind: BTreeMap::new(), heard_at: self.now });
+            self.taking = Some(Taking::new(from, id, self.now));
             let is_first = matches!(self.role, Role::Joining { .. });
             self.out.push_back(Output::BeginState { is_first });
         }
@@ -26,27 +24,26 @@ impl Core {
         if nth >= taking.next && nth - taking.next < WINDOW as u64 {
             taking.behind.entry(nth).or_insert(content);
         }
+        let mut end = None;
         while let Some(content) = taking.behind.remove(&taking.next) {
             (taking.next, taking.heard_at) = (taking.next + 1, self.now);
             self.out.push_back(match content {
                 PieceContent::Part { bytes, is_last } => Output::StatePart { bytes, is_last },
                 PieceContent::Messages(messages) => Output::StateMessages(messages),
+                PieceContent::End(state) => {
+                    end = Some(state);
+                    break;
+                }
             });
         }
         let next = taking.next;
         self.post(from, Message::PieceAck { id, next });
+        end.into_iter().for_each(|state| self.on_state(state));
     }
 
-    /// Whether all pieces of a state are here. The state's own message is the last of them.
-    pub(crate) fn has_pieces(&mut self, from: MemberId, state: &State) -> bool {
-        let Some(pieces) = state.pieces else { return true };
-        let is_it = |taking: &&mut Taking| taking.is_of(from, pieces.id) && taking.next >= pieces.count;
-        let Some(taking) = self.taking.as_mut().filter(is_it) else { return false };
-        let is_new = taking.next == pieces.count;
-        taking.next = pieces.count.saturating_add(1);
-        let next = taking.next;
-        self.post(from, Message::PieceAck { id: pieces.id, next });
-        is_new
+    /// Whether this process joins, and takes the state of this member.
+    pub(crate) fn takes_state_of(&self, giver: MemberId) -> bool {
+        matches!(self.role, Role::Joining { .. }) && self.taking.as_ref().is_some_and(|taking| taking.from == giver)
     }
 
     /// Whether a state that begins now may be of use.
@@ -71,11 +68,10 @@ impl Core {
     }
 
     /// The program goes on with a state.
-    pub(crate) fn restore(&mut self, number: Number, state: Bytes, pieces: Option<Pieces>) {
+    pub(crate) fn restore(&mut self, number: Number, state: Option<Bytes>) {
         self.taking = None;
         // What others were given goes on with the last state.
         self.givings.clear();
-        let state = pieces.is_none().then_some(state);
         self.out.push_back(Output::RestoreState { number, state });
     }
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use crate::log::Entry;
-use crate::message::{Message, Piece, PieceContent};
+use crate::log::{Content, Entry};
+use crate::message::{Message, Piece, PieceContent, Stamped};
 use crate::mutants::{self, Mutant};
 use crate::view::{MemberId, Time};
 
@@ -41,6 +41,13 @@ pub(crate) const AROUND: usize = 128;
 pub(crate) const MOST_WAITING: usize = 256 << 20;
 /// The most of them.
 pub(crate) const MOST_MESSAGES: usize = 1 << 20;
+/// Once all parts have left, so many bytes of messages may wait: the last pieces take them.
+const MOST_AT_LAST: usize = 512 << 10;
+/// Messages that may have got their numbers since the state's end before the group waits for the process: connections and [`EARLY`] have room for them.
+pub(crate) const MOST_BEHIND: u64 = 2048;
+/// Messages behind a state that arrive before its end does, and their bytes.
+const EARLY: usize = 4096;
+const EARLY_BYTES: usize = 8 << 20;
 /// Pieces that are not acknowledged are sent again after this time and that which their bytes may take, doubled so often.
 pub(crate) const AGAIN: Time = Time::from_millis(100);
 pub(crate) const MOST_DOUBLED: u32 = 2;
@@ -76,6 +83,8 @@ pub(crate) struct Giving {
     /// Where the program's state goes on. `None`: all of it was asked for.
     pub(crate) place: Option<Place>,
     pub(crate) has_ended: bool,
+    /// The bytes of messages that may wait, once all parts have left. Of two messages that leave one may come, so that there is an end.
+    pub(crate) bound: Option<usize>,
     /// Pieces that are not acknowledged, the first of them with the number `acked`. The taker may have those before `sent`.
     pub(crate) window: VecDeque<Message>,
     pub(crate) acked: u64,
@@ -106,6 +115,7 @@ impl Giving {
             has_begun: false,
             place: Some(Place::default()),
             has_ended: false,
+            bound: None,
             window: VecDeque::new(),
             acked: 0,
             sent: 0,
@@ -124,12 +134,8 @@ impl Giving {
     /// The next piece has this content.
     pub(crate) fn push(&mut self, content: PieceContent, now: Time) {
         let nth = self.acked + self.window.len() as u64;
-        self.push_message(Message::Piece(Piece { id: self.id, nth, content }), now);
-    }
-
-    pub(crate) fn push_message(&mut self, message: Message, now: Time) {
         let is_first = self.window.is_empty();
-        self.window.push_back(message);
+        self.window.push_back(Message::Piece(Piece { id: self.id, nth, content }));
         if is_first {
             (self.heard_at, self.attempts) = (now, 0);
             self.wait(now);
@@ -150,8 +156,13 @@ impl Giving {
         self.soon_at = now + SOON + time;
     }
 
-    /// Make pieces of what waits, while there is room for them.
+    /// Make pieces of what waits, while there is room for them. Behind the last part a short piece waits for the answer to those before: the last ones
+    /// are to be on their way alone, because the taker misses what is sent meanwhile.
     pub(crate) fn make_pieces(&mut self, now: Time) {
+        if self.bound.is_none() && self.has_all_parts() {
+            self.bound = Some(self.waiting);
+        }
+        let ends = self.window.is_empty();
         while self.has_room() {
             match self.queue.front() {
                 Some(Item::Part { .. }) if self.made_at == Some(now) => return,
@@ -162,6 +173,10 @@ impl Giving {
                     }
                 }
                 Some(Item::Message(_)) => {
+                    let is_short = self.waiting < PIECE && self.queue.len() < MESSAGES;
+                    if is_short && !ends && self.bound.is_some() {
+                        return;
+                    }
                     let messages = self.pop_messages();
                     self.push(PieceContent::Messages(messages), now);
                 }
@@ -181,7 +196,25 @@ impl Giving {
             self.queue.pop_front();
         }
         self.waiting -= bytes;
+        self.bound = self.bound.map(|bound| bound.saturating_sub(bytes / 2));
         messages
+    }
+
+    /// All parts of the state have left.
+    fn has_all_parts(&self) -> bool {
+        self.has_begun && self.place.is_none() && self.queue.iter().all(|item| matches!(item, Item::Message(_)))
+    }
+
+    /// Whether the group has to send no further messages until the taker has taken some. One that does not answer is not waited for.
+    pub(crate) fn holds_back(&self, now: Time, silence: Time) -> bool {
+        match self.bound {
+            _ if self.has_ended => false,
+            Some(bound) => self.waiting > bound.max(MOST_AT_LAST) && self.heard_at + silence * 2 > now,
+            None => {
+                let is_much = self.waiting > MOST_WAITING / 2 || self.queue.len() > MOST_MESSAGES / 2;
+                is_much && self.heard_at + STATE_AGAIN > now
+            }
+        }
     }
 
     /// The part that was asked for is there.
@@ -211,7 +244,10 @@ impl Giving {
 
     /// All that was delivered is in pieces.
     pub(crate) fn is_whole(&self) -> bool {
-        self.has_begun && self.place.is_none() && self.queue.is_empty() && !self.has_ended
+        let is_part =
+            |message: &Message| matches!(message, Message::Piece(Piece { content: PieceContent::Part { .. }, .. }));
+        let are_taken = self.window.len() <= 1 || !self.window.iter().any(is_part);
+        self.bound.is_some() && self.queue.is_empty() && !self.has_ended && are_taken
     }
 
     /// Whether the taker gets messages with the state.
@@ -236,9 +272,25 @@ pub(crate) struct Taking {
     /// Pieces behind a missing one.
     pub(crate) behind: BTreeMap<u64, PieceContent>,
     pub(crate) heard_at: Time,
+    /// Messages of the giver that follow the state, the first ones.
+    pub(crate) early: Vec<Stamped>,
+    pub(crate) early_bytes: usize,
 }
 
 impl Taking {
+    pub(crate) fn new(from: MemberId, id: u64, now: Time) -> Taking {
+        Taking { from, id, next: 0, behind: BTreeMap::new(), heard_at: now, early: vec![], early_bytes: 0 }
+    }
+
+    /// A message arrives that may follow the state. Behind one that is not kept none is of use.
+    pub(crate) fn keep_early(&mut self, stamped: Stamped) {
+        let bytes = if let Content::Here(payload) = &stamped.content { payload.len() } else { 0 };
+        self.early_bytes += bytes;
+        if self.early.len() < EARLY && self.early_bytes <= EARLY_BYTES {
+            self.early.push(stamped);
+        }
+    }
+
     pub(crate) fn is_of(&self, from: MemberId, id: u64) -> bool {
         self.from == from && self.id == id || mutants::is_active(Mutant::PieceOfAnotherState)
     }

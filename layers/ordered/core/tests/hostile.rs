@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use am_ordered_core::{
     Ack, Beat, Content, Core, Ended, Entry, Epoch, Level, Long, Member, MemberId, Message, NewView, Output, Piece,
-    PieceContent, Pieces, Place, Promise, Settings, Stamped, State, Time, View,
+    PieceContent, Place, Promise, Settings, Stamped, State, Time, View,
 };
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -94,10 +94,18 @@ fn near(rng: &mut SmallRng) -> u64 {
     }
 }
 
+fn state_with(rng: &mut SmallRng, state: Option<Bytes>) -> State {
+    State { view: view(rng), history: history(rng), number: number(rng), state }
+}
+
 fn piece(rng: &mut SmallRng) -> Piece {
-    let content = match rng.random() {
-        true => PieceContent::Part { bytes: bytes(rng), is_last: rng.random() },
-        false => PieceContent::Messages(several(rng, entry)),
+    let content = match rng.random_range(0..3) {
+        0 => PieceContent::Part { bytes: bytes(rng), is_last: rng.random() },
+        1 => PieceContent::Messages(several(rng, entry)),
+        _ => {
+            let state = rng.random_bool(0.1).then(|| bytes(rng));
+            PieceContent::End(state_with(rng, state))
+        }
     };
     Piece { id: near(rng), nth: near(rng), content }
 }
@@ -122,9 +130,8 @@ fn message(rng: &mut SmallRng) -> Message {
         14 => Message::Join { member: member(rng), held: rng.random::<bool>().then(|| number(rng)) },
         15 => Message::NeedState { epoch },
         16 => {
-            let (view, history, number) = (view(rng), history(rng), number(rng));
-            let pieces = rng.random::<bool>().then(|| Pieces { id: near(rng), count: near(rng) });
-            Message::State(State { view, history, number, state: bytes(rng), pieces })
+            let state = rng.random_bool(0.9).then(|| bytes(rng));
+            Message::State(state_with(rng, state))
         }
         17 => Message::Leave,
         18 => Message::NeedData { sender: member(rng).id, id: number(rng), number: number(rng) },

@@ -80,7 +80,7 @@ fn member(view: &View) -> Core {
     let mut core =
         Core::join(Member { id: MemberId(2), name: "m2".into(), link: 0 }, Settings::default(), Duration::ZERO);
     let history = vec![(view.epoch, 0)];
-    let state = State { view: view.clone(), history, number: 0, state: Bytes::new(), pieces: None };
+    let state = State { view: view.clone(), history, number: 0, state: Some(Bytes::new()) };
     core.on_message(Duration::ZERO, view.sequencer, Message::State(state));
     core
 }

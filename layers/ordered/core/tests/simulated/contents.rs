@@ -19,7 +19,7 @@ fn member() -> Core {
     let mut core =
         Core::join(Member { id: MemberId(2), name: "m2".into(), link: 0 }, Settings::default(), Duration::ZERO);
     let history = vec![(Epoch(1), 0)];
-    let state = State { view: view(1, 0), history, number: 0, state: Bytes::new(), pieces: None };
+    let state = State { view: view(1, 0), history, number: 0, state: Some(Bytes::new()) };
     arrives(&mut core, 0, Message::State(state));
     core
 }

@@ -22,13 +22,7 @@ fn with_state(view: &View) -> Core {
 }
 
 fn state(view: &View, number: u64) -> Message {
-    Message::State(State {
-        view: view.clone(),
-        history: vec![(Epoch(1), 0)],
-        number,
-        state: Bytes::new(),
-        pieces: None,
-    })
+    Message::State(State { view: view.clone(), history: vec![(Epoch(1), 0)], number, state: Some(Bytes::new()) })
 }
 
 /// A message arrives. Returns the promises that follow.
@@ -137,7 +131,7 @@ fn a_state_ends_the_wait_for_contents_of_another_epoch() {
     arrives(&mut core, 0, stamped(1, 3, Content::Apart(Long { id: 5, length: 5000 })));
     // In the next epoch another message has this number, and is lost.
     let (view, history) = (view(2, &[0, 1], 0), vec![(Epoch(1), 0), (Epoch(2), 2)]);
-    arrives(&mut core, 0, Message::State(State { view, history, number: 2, state: Bytes::new(), pieces: None }));
+    arrives(&mut core, 0, Message::State(State { view, history, number: 2, state: Some(Bytes::new()) }));
     arrives(&mut core, 0, stamped(2, 2, Content::Here(Bytes::new())));
     arrives(&mut core, 0, stamped(2, 4, Content::Here(Bytes::new())));
     core.on_time(Duration::from_secs(10));
