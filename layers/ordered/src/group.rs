@@ -391,7 +391,7 @@ impl<R: Replica> Group<R> {
         if let Some(trouble) = self.too_slow_to_join() {
             return Some(trouble);
         }
-        if let Some(trouble) = self.unheard() {
+        if let Some(trouble) = self.refused_part().or_else(|| self.unheard()) {
             return Some(trouble);
         }
         let Inside { core, frames, .. } = &self.inside;
@@ -423,6 +423,17 @@ impl<R: Replica> Group<R> {
                 late.join(", ")
             )
         })
+    }
+
+    /// A state that this process does not take.
+    fn refused_part(&self) -> Option<String> {
+        let Inside { core, nodes, .. } = &self.inside;
+        let giver = core.refused_part_of()?;
+        let name = core.member(giver).map(|member| &member.name).or_else(|| nodes.get(&giver));
+        let name = name.map_or("a process", String::as_str);
+        Some(format!(
+            "cannot take the state of {name}: a part of it has more than 1 GiB. Let `Replica::save_part` give shorter parts; of shared objects each is one"
+        ))
     }
 
     /// The processes that do not answer this one.

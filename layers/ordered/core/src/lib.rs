@@ -159,6 +159,7 @@ impl Core {
             next_state: 0,
             late: Default::default(),
             taking: None,
+            refused_part_of: None,
             table: StampTable::private(),
             asks_since: now,
             catch_ups: Default::default(),

@@ -111,6 +111,8 @@ pub struct Counters {
     pub not_stamped: u64,
     /// Accepted ones that another member sent because they were missing here.
     pub repaired: u64,
+    /// Parts of states that were refused, because they were longer than 1 GiB.
+    pub too_long: u64,
 }
 
 /// How far another member is.
@@ -270,6 +272,8 @@ pub struct Core {
     pub(crate) late: BTreeMap<MemberId, Late>,
     /// The state of another member that arrives here in pieces.
     pub(crate) taking: Option<Taking>,
+    /// The member whose state had a part that was too long.
+    pub(crate) refused_part_of: Option<MemberId>,
     /// Where this member gives numbers, if it becomes the sequencer.
     pub(crate) table: StampTable,
     /// Since when this member asks the others: it became the sequencer then. They answer no other member.

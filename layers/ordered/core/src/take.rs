@@ -12,7 +12,7 @@ impl Core {
     pub(crate) fn on_piece(&mut self, from: MemberId, piece: Piece) {
         let Piece { id, nth, content } = piece;
         if !self.taking.as_ref().is_some_and(|taking| taking.is_of(from, id)) {
-            let goes_on = |taking: &Taking| taking.is_alive(self.now) && (taking.from != from || taking.id > id);
+            let goes_on = |taking: &Taking| taking.is_alive(self.now) && !taking.is_before(from, id);
             if nth != 0 || !self.wants_state() || self.taking.as_ref().is_some_and(goes_on) {
                 return;
             }
@@ -27,6 +27,11 @@ impl Core {
         let mut end = None;
         while let Some(content) = taking.behind.remove(&taking.next) {
             (taking.next, taking.heard_at) = (taking.next + 1, self.now);
+            if let PieceContent::Part { bytes, is_last } = &content
+                && !taking.has_room_for(bytes.len(), *is_last)
+            {
+                return self.refuse_part(from);
+            }
             self.out.push_back(match content {
                 PieceContent::Part { bytes, is_last } => Output::StatePart { bytes, is_last },
                 PieceContent::Messages(messages) => Output::StateMessages(messages),
@@ -39,6 +44,18 @@ impl Core {
         let next = taking.next;
         self.post(from, Message::PieceAck { id, next });
         end.into_iter().for_each(|state| self.on_state(state));
+    }
+
+    /// A part is longer than any may be. The rest of the state would not help.
+    fn refuse_part(&mut self, giver: MemberId) {
+        self.counters.too_long += 1;
+        (self.taking, self.refused_part_of) = (None, Some(giver));
+        self.forget_state();
+    }
+
+    /// The member that gave a state with a part of more than 1 GiB, if this process has taken no other state since.
+    pub fn refused_part_of(&self) -> Option<MemberId> {
+        self.refused_part_of
     }
 
     /// Whether this process joins, and takes the state of this member.
@@ -69,7 +86,7 @@ impl Core {
 
     /// The program goes on with a state.
     pub(crate) fn restore(&mut self, number: Number, state: Option<Bytes>) {
-        self.taking = None;
+        (self.taking, self.refused_part_of) = (None, None);
         // What others were given goes on with the last state.
         self.givings.clear();
         self.out.push_back(Output::RestoreState { number, state });

@@ -31,6 +31,8 @@ pub struct Place {
 
 /// The bytes of a piece. A state that is not longer is one message.
 pub(crate) const PIECE: usize = 1 << 20;
+/// The longest part of a state that is taken. Its taker puts it together in memory.
+pub(crate) const MOST_PART: usize = 1 << 30;
 /// Pieces that are on their way to one taker.
 pub(crate) const WINDOW: usize = 8;
 /// The messages of a piece, at most.
@@ -41,7 +43,7 @@ pub(crate) const AROUND: usize = 128;
 pub(crate) const MOST_WAITING: usize = 256 << 20;
 /// The most of them.
 pub(crate) const MOST_MESSAGES: usize = 1 << 20;
-/// Once all parts have left, so many bytes of messages may wait: the last pieces take them.
+/// Once the taker has all parts, so many bytes of messages may wait, and ever fewer: the last pieces take them.
 const MOST_AT_LAST: usize = 512 << 10;
 /// Messages that may have got their numbers since the state's end before the group waits for the process: connections and [`EARLY`] have room for them.
 pub(crate) const MOST_BEHIND: u64 = 2048;
@@ -83,7 +85,7 @@ pub(crate) struct Giving {
     /// Where the program's state goes on. `None`: all of it was asked for.
     pub(crate) place: Option<Place>,
     pub(crate) has_ended: bool,
-    /// The bytes of messages that may wait, once all parts have left. Of two messages that leave one may come, so that there is an end.
+    /// The bytes of messages that may wait, once the taker has all parts. Of two messages that leave one may come, so that there is an end.
     pub(crate) bound: Option<usize>,
     /// Pieces that are not acknowledged, the first of them with the number `acked`. The taker may have those before `sent`.
     pub(crate) window: VecDeque<Message>,
@@ -159,8 +161,8 @@ impl Giving {
     /// Make pieces of what waits, while there is room for them. Behind the last part a short piece waits for the answer to those before: the last ones
     /// are to be on their way alone, because the taker misses what is sent meanwhile.
     pub(crate) fn make_pieces(&mut self, now: Time) {
-        if self.bound.is_none() && self.has_all_parts() {
-            self.bound = Some(self.waiting);
+        if self.bound.is_none() && self.has_given_all_parts() {
+            self.bound = Some(self.waiting.max(MOST_AT_LAST));
         }
         let ends = self.window.is_empty();
         while self.has_room() {
@@ -200,16 +202,20 @@ impl Giving {
         messages
     }
 
-    /// All parts of the state have left.
-    fn has_all_parts(&self) -> bool {
-        self.has_begun && self.place.is_none() && self.queue.iter().all(|item| matches!(item, Item::Message(_)))
+    /// The taker has all parts of the state, but for a single piece.
+    fn has_given_all_parts(&self) -> bool {
+        let is_part =
+            |message: &Message| matches!(message, Message::Piece(Piece { content: PieceContent::Part { .. }, .. }));
+        let are_taken = || self.window.len() <= 1 || !self.window.iter().any(is_part);
+        let have_left = || self.queue.iter().all(|item| matches!(item, Item::Message(_)));
+        self.has_begun && self.place.is_none() && are_taken() && have_left()
     }
 
     /// Whether the group has to send no further messages until the taker has taken some. One that does not answer is not waited for.
     pub(crate) fn holds_back(&self, now: Time, silence: Time) -> bool {
         match self.bound {
             _ if self.has_ended => false,
-            Some(bound) => self.waiting > bound.max(MOST_AT_LAST) && self.heard_at + silence * 2 > now,
+            Some(bound) => self.waiting > bound && self.heard_at + silence * 2 > now,
             None => {
                 let is_much = self.waiting > MOST_WAITING / 2 || self.queue.len() > MOST_MESSAGES / 2;
                 is_much && self.heard_at + STATE_AGAIN > now
@@ -244,10 +250,7 @@ impl Giving {
 
     /// All that was delivered is in pieces.
     pub(crate) fn is_whole(&self) -> bool {
-        let is_part =
-            |message: &Message| matches!(message, Message::Piece(Piece { content: PieceContent::Part { .. }, .. }));
-        let are_taken = self.window.len() <= 1 || !self.window.iter().any(is_part);
-        self.bound.is_some() && self.queue.is_empty() && !self.has_ended && are_taken
+        self.bound.is_some() && self.queue.is_empty() && !self.has_ended
     }
 
     /// Whether the taker gets messages with the state.
@@ -272,6 +275,8 @@ pub(crate) struct Taking {
     /// Pieces behind a missing one.
     pub(crate) behind: BTreeMap<u64, PieceContent>,
     pub(crate) heard_at: Time,
+    /// Bytes of the part that has begun.
+    part: usize,
     /// Messages of the giver that follow the state, the first ones.
     pub(crate) early: Vec<Stamped>,
     pub(crate) early_bytes: usize,
@@ -279,7 +284,22 @@ pub(crate) struct Taking {
 
 impl Taking {
     pub(crate) fn new(from: MemberId, id: u64, now: Time) -> Taking {
-        Taking { from, id, next: 0, behind: BTreeMap::new(), heard_at: now, early: vec![], early_bytes: 0 }
+        Taking { from, id, next: 0, behind: BTreeMap::new(), heard_at: now, part: 0, early: vec![], early_bytes: 0 }
+    }
+
+    /// Bytes of a part have arrived. Returns whether it may be this long.
+    pub(crate) fn has_room_for(&mut self, bytes: usize, is_last: bool) -> bool {
+        self.part = self.part.saturating_add(bytes);
+        let has_room = self.part <= MOST_PART;
+        if is_last {
+            self.part = 0;
+        }
+        has_room
+    }
+
+    /// Whether a state with this number takes the place of this one: the same member gives another one, or the member that gave this one leads no more.
+    pub(crate) fn is_before(&self, from: MemberId, id: u64) -> bool {
+        id >> 32 > self.id >> 32 || self.from == from && id > self.id
     }
 
     /// A message arrives that may follow the state. Behind one that is not kept none is of use.

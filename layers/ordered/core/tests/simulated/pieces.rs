@@ -65,6 +65,36 @@ fn a_state_begins_anew_by_another_member_once_its_giver_is_silent() {
     assert_eq!(taken(&mut core, now + Duration::from_millis(1100), 0, piece(7, 1, 1)).0, [], "it is over");
 }
 
+#[test]
+fn the_next_sequencer_gives_its_state_though_the_last_giver_was_heard() {
+    let (mut core, now) = (Core::join(member(2), Settings::default(), Time::ZERO), Duration::from_secs(1));
+    let of = |epoch: u64| epoch << 32 | 1;
+    assert_eq!(taken(&mut core, now, 0, piece(of(4), 0, 1)).0, [1]);
+    assert_eq!(taken(&mut core, now, 1, piece(of(3), 0, 2)).0, [], "an earlier epoch's");
+    assert_eq!(taken(&mut core, now, 1, piece(of(5), 0, 3)).0, [3]);
+    assert_eq!(taken(&mut core, now, 0, piece(of(4), 1, 1)).0, [], "it is over");
+}
+
+/// A giver that never ends a part does not fill the taker's memory.
+#[test]
+fn a_part_without_an_end_is_refused() {
+    let (mut core, now) = (Core::join(member(2), Settings::default(), Time::ZERO), Duration::from_secs(1));
+    let bytes = Bytes::from(vec![7; 1 << 20]);
+    let mut takes = |id, nth, is_last| {
+        let content = PieceContent::Part { bytes: bytes.clone(), is_last };
+        core.on_message(now, MemberId(0), Message::Piece(Piece { id, nth, content }));
+        let outputs: Vec<Output> = std::iter::from_fn(|| core.poll()).collect();
+        (outputs.contains(&Output::ForgetState), core.counters().too_long, core.refused_part_of())
+    };
+    // Two parts that are as long as they may be.
+    assert!((0..2048).all(|nth| takes(7, nth, nth % 1024 == 1023) == (false, 0, None)));
+    assert!((2048..3072).all(|nth| takes(7, nth, false) == (false, 0, None)));
+    assert_eq!(takes(7, 3072, false), (true, 1, Some(MemberId(0))));
+    assert_eq!(takes(7, 3073, true), (false, 1, Some(MemberId(0))), "the rest is not taken");
+    assert_eq!(takes(8, 0, true), (false, 1, Some(MemberId(0))), "another state is");
+    assert_eq!(core.pieces_taken(), Some(1));
+}
+
 /// The first member of a group, which is asked for its state by a process that never acknowledges.
 fn gives() -> Core {
     let mut core = Core::found(member(0), Settings::default(), Duration::ZERO);
@@ -120,4 +150,75 @@ fn pieces_wait_for_those_before_and_are_sent_again() {
         assert_eq!(acknowledged(&mut core, id, next), [], "{next} of {id}");
     }
     assert_eq!(nths(&sent(&mut core, 2000)), [2, 3, 4, 5, 6, 7, 8, 9], "none was acknowledged");
+}
+
+/// The giver of a state, whose program sends as much as it may, and a taker that acknowledges a piece in each of some turns of a millisecond.
+struct Slow {
+    core: Core,
+    now: Time,
+    acked: u64,
+    sent: u64,
+    id: u64,
+    has_ended: bool,
+    delivered: u64,
+}
+
+impl Slow {
+    fn new() -> Slow {
+        let mut core = gives();
+        core.part_taken(MemberId(1), &Bytes::from(vec![7; 2 << 20]), None);
+        Slow { core, now: Duration::from_millis(20), acked: 0, sent: 0, id: 0, has_ended: false, delivered: 0 }
+    }
+
+    /// A turn. Returns how many messages were delivered.
+    fn turn(&mut self, acknowledges: bool) -> u64 {
+        self.now += Duration::from_millis(1);
+        if acknowledges && self.acked < self.sent {
+            self.acked += 1;
+            let ack = Message::PieceAck { id: self.id, next: self.acked };
+            self.core.on_message(self.now, MemberId(1), ack);
+        }
+        let before = self.delivered;
+        // More than a slow taker takes, and less than the credits.
+        (0..500).for_each(|_| _ = self.core.send(self.now, Level::Agreed, Bytes::new()));
+        self.core.on_time(self.now);
+        while let Some(output) = self.core.poll() {
+            match output {
+                Output::Send { message: Message::Piece(Piece { id, nth, content }), .. } => {
+                    (self.id, self.sent) = (id, self.sent.max(nth + 1));
+                    self.has_ended |= matches!(content, PieceContent::End(_));
+                }
+                Output::Deliver(_) => self.delivered += 1,
+                _ => (),
+            }
+        }
+        self.delivered - before
+    }
+}
+
+#[test]
+fn a_slow_taker_slows_the_group_until_it_has_the_state() {
+    let mut slow = Slow::new();
+    let turns = (0..3000).take_while(|turn| {
+        slow.turn(turn % 10 == 0);
+        !slow.has_ended
+    });
+    let turns = turns.count();
+    let rate = slow.delivered / turns as u64;
+    assert!(slow.has_ended && slow.core.late_joiners().count() == 0, "{turns} ms, {} messages", slow.delivered);
+    // Of two messages that it takes one comes.
+    assert!((20..400).contains(&rate), "{rate} messages/ms for {turns} ms");
+}
+
+#[test]
+fn a_taker_that_answers_no_more_is_not_waited_for() {
+    let mut slow = Slow::new();
+    // Its parts are there, and much waits.
+    (0..100).for_each(|turn| _ = slow.turn(turn % 20 == 0));
+    assert!(!slow.has_ended);
+    let longest = (0..2000).fold((0, 0), |(longest, pause), _| {
+        let pause = if slow.turn(false) == 0 { pause + 1 } else { 0 };
+        (pause.max(longest), pause)
+    });
+    assert!((100..=200).contains(&longest.0), "a pause of {} ms", longest.0);
 }
