@@ -262,7 +262,7 @@ impl Core {
             return;
         }
         match message {
-            Message::Piece(piece) => self.on_piece(from, piece),
+            Message::Piece(piece) => self.on_piece(from, piece).into_iter().for_each(|state| self.on_state(state)),
             Message::State(state) => self.on_state(state),
             Message::NeedState { epoch } => self.on_need_state(from, epoch),
             Message::Join { member, held } => self.on_join(member, held),
@@ -406,7 +406,7 @@ impl Core {
     }
 
     /// The state of another member has arrived, with its number.
-    pub(crate) fn on_state(&mut self, state: State) {
+    fn on_state(&mut self, state: State) {
         if self.needs(&state) {
             self.go_on_with(state);
         } else {

@@ -3,24 +3,24 @@
 use bytes::Bytes;
 
 use crate::member::{Core, Output, Role};
-use crate::message::{Message, Piece, PieceContent};
+use crate::message::{Message, Piece, PieceContent, State};
 use crate::transfer::{Taking, WINDOW};
 use crate::view::{MemberId, Number};
 
 impl Core {
-    /// A piece of a state. The first one of another state begins it, unless the last one goes on.
-    pub(crate) fn on_piece(&mut self, from: MemberId, piece: Piece) {
+    /// A piece of a state. The first one of another state begins it, unless the last one goes on. Returns the state once all of it is here.
+    pub(crate) fn on_piece(&mut self, from: MemberId, piece: Piece) -> Option<State> {
         let Piece { id, nth, content } = piece;
         if !self.taking.as_ref().is_some_and(|taking| taking.is_of(from, id)) {
             let goes_on = |taking: &Taking| taking.is_alive(self.now) && !taking.is_before(from, id);
             if nth != 0 || !self.wants_state() || self.taking.as_ref().is_some_and(goes_on) {
-                return;
+                return None;
             }
             self.taking = Some(Taking::new(from, id, self.now));
             let is_first = matches!(self.role, Role::Joining { .. });
             self.out.push_back(Output::BeginState { is_first });
         }
-        let Some(taking) = &mut self.taking else { return };
+        let taking = self.taking.as_mut()?;
         if nth >= taking.next && nth - taking.next < WINDOW as u64 {
             taking.behind.entry(nth).or_insert(content);
         }
@@ -30,7 +30,8 @@ impl Core {
             if let PieceContent::Part { bytes, is_last } = &content
                 && !taking.has_room_for(bytes.len(), *is_last)
             {
-                return self.refuse_part(from);
+                self.refuse_part(from);
+                return None;
             }
             self.out.push_back(match content {
                 PieceContent::Part { bytes, is_last } => Output::StatePart { bytes, is_last },
@@ -43,7 +44,7 @@ impl Core {
         }
         let next = taking.next;
         self.post(from, Message::PieceAck { id, next });
-        end.into_iter().for_each(|state| self.on_state(state));
+        end
     }
 
     /// A part is longer than any may be. The rest of the state would not help.
