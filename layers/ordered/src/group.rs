@@ -418,8 +418,8 @@ impl<R: Replica> Group<R> {
         let late: Vec<&str> = core.late_joiners().filter_map(name).map(String::as_str).collect();
         (!late.is_empty()).then(|| {
             format!(
-                "cannot join: {}. The messages of the group came faster than it took them with the state, and more waited than may (256 MiB, or 1,048,576). \
-                 It tries again. Let the members send more slowly, or the process run on a faster network",
+                "cannot join: {}. The messages of the group came faster than it took them with the state: the group has waited for it as long as for a slow \
+                 member, or more waited than may (256 MiB, or 1,048,576). It tries again. Let the members send more slowly, or the process run on a faster network",
                 late.join(", ")
             )
         })

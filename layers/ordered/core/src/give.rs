@@ -99,23 +99,41 @@ impl Core {
             }
             self.send_pieces(to);
         }
+        self.held_back_since = self.is_held_back().then(|| self.held_back_since.unwrap_or(now));
+        let most = self.settings.slow.unwrap_or(self.settings.patience);
+        if self.held_back_since.is_some_and(|since| since + most <= now) {
+            let slow: Vec<MemberId> = self.held_back_by().collect();
+            slow.into_iter().for_each(|joiner| self.is_late(joiner));
+        }
         if was_held_back && !self.is_held_back() {
             self.recycle();
         }
     }
 
-    /// Whether credits wait for a process that joins: messages come faster than it takes them. One that is too slow nevertheless is not waited for again.
+    /// Whether credits wait for a process that joins: messages come faster than it takes them.
     pub(crate) fn is_held_back(&self) -> bool {
+        self.held_back_by().next().is_some()
+    }
+
+    /// The processes for which credits wait. One that was too slow nevertheless is not waited for again.
+    fn held_back_by(&self) -> impl Iterator<Item = MemberId> {
         let (now, silence) = (self.now, self.settings.silence);
-        let Some(lead) = &self.lead else { return false };
-        let (next, first) = (lead.sequencer.next(), self.log.first());
+        let lead = self.lead.as_ref();
+        let (next, first) = (lead.map_or(0, |lead| lead.sequencer.next()), self.log.first());
         let takes = |id: &MemberId| self.givings.get(id).is_some_and(Giving::goes_on);
-        let is_waited_for = |id: &MemberId| !self.late.contains_key(id);
-        let gives = |(to, giving): (&MemberId, &Giving)| is_waited_for(to) && giving.holds_back(now, silence);
-        let follows = |(id, learner): (&MemberId, &Learner)| {
-            is_waited_for(id) && !takes(id) && learner.holds_back(next, first, now, silence)
-        };
-        self.givings.iter().any(gives) || lead.learners.iter().any(follows)
+        let givings = self.givings.iter().filter(move |(_, giving)| lead.is_some() && giving.holds_back(now, silence));
+        let follows =
+            move |(id, learner): &(&MemberId, &Learner)| !takes(id) && learner.holds_back(next, first, now, silence);
+        let learners = lead.into_iter().flat_map(|lead| &lead.learners).filter(follows);
+        let all = givings.map(|(id, _)| *id).chain(learners.map(|(id, _)| *id));
+        all.filter(|id| !self.late.contains_key(id))
+    }
+
+    /// A process is too slow to join while messages come so fast. It is given a state again after a pause.
+    fn is_late(&mut self, joiner: MemberId) {
+        let count = self.late.get(&joiner).map_or(0, |late| late.count);
+        let again_at = self.now + PAUSE * (1 << count.min(MOST_PAUSES));
+        self.late.insert(joiner, Late { count: count.saturating_add(1), again_at });
     }
 
     /// Whether the state may go into a log of this epoch. A process that joins is known to the sequencer again soon after each change of the view.
@@ -188,11 +206,7 @@ impl Core {
             let is_needed = !giving.is_for_learner || leads && !has_state(to);
             role == Role::Member && !giving.is_too_late && !is_silent && is_needed
         });
-        for to in late {
-            let count = self.late.get(&to).map_or(0, |late| late.count);
-            let again_at = now + PAUSE * (1 << count.min(MOST_PAUSES));
-            self.late.insert(to, Late { count: count.saturating_add(1), again_at });
-        }
+        late.into_iter().for_each(|to| self.is_late(to));
         self.late.retain(|_, late| late.again_at + patience + PAUSE * (1 << MOST_PAUSES) > now);
         let is_due = |giving: &&mut Giving| !giving.window.is_empty() && giving.again_at <= now;
         for giving in self.givings.values_mut().filter(is_due) {

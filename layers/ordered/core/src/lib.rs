@@ -158,6 +158,7 @@ impl Core {
             asked: None,
             next_state: 0,
             late: Default::default(),
+            held_back_since: None,
             taking: None,
             refused_part_of: None,
             table: StampTable::private(),

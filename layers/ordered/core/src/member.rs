@@ -270,6 +270,8 @@ pub struct Core {
     pub(crate) next_state: u32,
     /// Processes that were too slow for a state.
     pub(crate) late: BTreeMap<MemberId, Late>,
+    /// Since when credits wait for a process that joins.
+    pub(crate) held_back_since: Option<Time>,
     /// The state of another member that arrives here in pieces.
     pub(crate) taking: Option<Taking>,
     /// The member whose state had a part that was too long.

@@ -170,11 +170,16 @@ impl Slow {
         Slow { core, now: Duration::from_millis(20), acked: 0, sent: 0, id: 0, has_ended: false, delivered: 0 }
     }
 
-    /// A turn. Returns how many messages were delivered.
+    /// A turn, in which it acknowledges one piece more, or none.
     fn turn(&mut self, acknowledges: bool) -> u64 {
+        self.turn_with((acknowledges && self.acked < self.sent).then_some(self.acked + 1))
+    }
+
+    /// A turn, in which all pieces before this one are acknowledged. Returns how many messages were delivered.
+    fn turn_with(&mut self, acked: Option<u64>) -> u64 {
         self.now += Duration::from_millis(1);
-        if acknowledges && self.acked < self.sent {
-            self.acked += 1;
+        if let Some(acked) = acked {
+            self.acked = acked;
             let ack = Message::PieceAck { id: self.id, next: self.acked };
             self.core.on_message(self.now, MemberId(1), ack);
         }
@@ -208,6 +213,20 @@ fn a_slow_taker_slows_the_group_until_it_has_the_state() {
     assert!(slow.has_ended && slow.core.late_joiners().count() == 0, "{turns} ms, {} messages", slow.delivered);
     // Of two messages that it takes one comes.
     assert!((20..400).contains(&rate), "{rate} messages/ms for {turns} ms");
+}
+
+/// It says again and again that it has what it has.
+#[test]
+fn a_taker_that_comes_no_further_is_waited_for_as_long_as_a_slow_member() {
+    let mut slow = Slow::new();
+    (0..100).for_each(|turn| _ = slow.turn(turn % 20 == 0));
+    assert!(!slow.has_ended);
+    let mut waits = (0..20_000).map(|_| slow.turn_with(Some(slow.acked)) == 0);
+    let begins = waits.by_ref().take_while(|waits| !waits).count();
+    let longest = waits.by_ref().take_while(|waits| *waits).count();
+    assert!((4_900..5_100).contains(&longest), "{longest} ms, after {begins}");
+    assert_eq!(waits.take(500).filter(|waits| *waits).count(), 0, "it is not waited for again");
+    assert_eq!(slow.core.late_joiners().collect::<Vec<_>>(), [MemberId(1)]);
 }
 
 #[test]
