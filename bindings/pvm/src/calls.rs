@@ -1,0 +1,204 @@
+//! The names that PVM's library calls, and that this library takes the place of.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::net::Ipv4Addr;
+use std::slice;
+use std::sync::OnceLock;
+
+use am_c_runtime::{at_exit, call, keep_error, last_error};
+use libc::timeval;
+use parking_lot::Mutex;
+
+use crate::layout::{self, Pmsg};
+use crate::library::Library;
+use crate::pvm_route::{NOW, Within, within};
+use crate::{agree, environment, process, route};
+
+/// PVM's error where the daemon cannot be reached.
+const SYSTEM_ERROR: c_int = -14;
+
+/// What PVM gets if this library has a fault.
+fn fault(said: &str) -> c_int {
+    environment::say(&format!("pvm-am: a bug in this library: {said}"));
+    SYSTEM_ERROR
+}
+
+/// Whether this process is a task, and its PVM library is known.
+fn is_in_use(library: &Library) -> bool {
+    static IS_KNOWN: OnceLock<bool> = OnceLock::new();
+    if library.own_tid() <= 0 || am_api::is_forked_child() {
+        return false;
+    }
+    *IS_KNOWN.get_or_init(|| {
+        at_exit(finish);
+        let checked = library.check();
+        if let Err(why) = &checked {
+            environment::say(&format!("pvm-am: {why}. The messages of this task take PVM's own routes."));
+        }
+        checked.is_ok()
+    })
+}
+
+/// The process ends, and may not have left PVM.
+fn finish() {
+    process::close(route::FINISH);
+}
+
+/// Route a message and receive others: see `route.rs`.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mroute(mid: c_int, dtid: c_int, tag: c_int, tmout: *mut timeval) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    if !is_in_use(library) {
+        // SAFETY: the caller's promise.
+        return unsafe { (library.route)(mid, dtid, tag, tmout) };
+    }
+    // SAFETY: the caller's promise: a time, or none.
+    let time = unsafe { tmout.as_ref() };
+    call(|| route::route(library, mid, dtid, tag, time), fault)
+}
+
+/// Put a message into PVM's list, or give it to its handler.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mesg_input(message: *mut c_void) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    let message: *mut Pmsg = message.cast();
+    if !is_in_use(library) {
+        // SAFETY: the caller's promise.
+        return unsafe { (library.input)(message) };
+    }
+    call(|| route::input(library, message), fault)
+}
+
+/// Send a message to several tasks: as active messages to those that have agreed, by the daemon to the others.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_int, tag: c_int) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    let pass = |tids: *mut c_int, count| {
+        // SAFETY: so many numbers.
+        unsafe { (library.multicast)(mid, tids, count, tag) }
+    };
+    if !is_in_use(library) {
+        return pass(tids, count);
+    }
+    let multicast = || {
+        // SAFETY: the caller's promise.
+        let all: BTreeSet<c_int> = unsafe { slice::from_raw_parts(tids, usize::try_from(count).unwrap_or(0)) }
+            .iter()
+            .copied()
+            .filter(|&to| to != library.own_tid())
+            .collect();
+        // SAFETY: a number, of a message or not.
+        let message = unsafe { (library.message)(mid) };
+        if !message.is_null() {
+            // SAFETY: a message of PVM's.
+            unsafe { (*message).context = library.own_context() };
+        }
+        let mut rest = vec![];
+        for to in all {
+            if layout::is_task(to) && tag >= 0 {
+                if agree::is_switched(library, to) {
+                    route::route(library, mid, to, tag, NOW);
+                    continue;
+                }
+                if within() == Within::None && route::is_new(to) {
+                    agree::offer(library, to);
+                }
+            }
+            rest.push(to);
+        }
+        if rest.is_empty() { 0 } else { pass(rest.as_mut_ptr(), rest.len() as c_int) }
+    };
+    call(multicast, fault)
+}
+
+/// The list that `pvm_getfds` returns.
+static DESCRIPTORS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+
+/// The descriptors that a program waits on: PVM's own, and the node's.
+///
+/// # Safety
+/// `fds` is a place for a pointer.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvm_getfds(fds: *mut *mut c_int) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    // SAFETY: the caller's promise.
+    let count = unsafe { (library.descriptors)(fds) };
+    if count <= 0 || !is_in_use(library) {
+        return count;
+    }
+    let add = || {
+        let Some(descriptor) = route::watch(library) else { return count };
+        let mut list = DESCRIPTORS.lock();
+        // SAFETY: PVM's list has so many numbers.
+        *list = unsafe { slice::from_raw_parts(*fds, count as usize) }.to_vec();
+        list.push(descriptor);
+        // SAFETY: the caller's promise. The list stays until the next call.
+        unsafe { *fds = list.as_mut_ptr() };
+        list.len() as c_int
+    };
+    call(add, fault)
+}
+
+/// The task leaves PVM.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvmendtask() -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    if is_in_use(library) {
+        call(|| process::close(route::FINISH), |said| _ = fault(said));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { (library.end_task)() }
+}
+
+/// Read an address. The one that PVM reads when a task begins is that of this host.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn hex_inadport(text: *mut c_char, address: *mut libc::sockaddr_in) {
+    let Some(library) = Library::get() else { return };
+    // SAFETY: the caller's promise.
+    let host = unsafe {
+        (library.read_address)(text, address);
+        u32::from_be((*address).sin_addr.s_addr)
+    };
+    if within() == Within::None {
+        environment::note_host(Ipv4Addr::from(host));
+    }
+}
+
+/// Whether the PVM library of this process is known. NULL, or why not.
+// SAFETY: no other library has this name.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn pvm_am_check() -> *const c_char {
+    let check = || {
+        let checked = Library::open().and_then(|library| library.check());
+        checked.map_or_else(
+            |why| {
+                keep_error(why.to_string());
+                last_error()
+            },
+            |()| std::ptr::null(),
+        )
+    };
+    call(check, |_| CStr::as_ptr(c"a bug in this library"))
+}

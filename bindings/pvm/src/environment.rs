@@ -1,0 +1,73 @@
+//! `PVM_AM`: the transports of a task, and what a short name stands for.
+
+use std::env;
+use std::ffi::{CStr, OsStr};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use am_api::{tag_of, transports};
+
+use crate::library::Library;
+
+/// The variable that names the transports.
+pub(crate) const TRANSPORT: &str = "PVM_AM";
+/// The variable that asks for a line on standard error when a task ends.
+pub(crate) const REPORT: &str = "PVM_AM_REPORT";
+
+/// Tasks of one host by shared memory, others by UDP. Neither needs rights.
+const DEFAULT: &str = "shm+udp";
+
+/// The address of this host, as the daemon gave it to PVM. 0 if it is unknown.
+static HOST: AtomicU32 = AtomicU32::new(0);
+
+/// The daemon has given this host's address.
+pub(crate) fn note_host(address: Ipv4Addr) {
+    HOST.store(address.into(), Ordering::Relaxed);
+}
+
+fn host() -> Ipv4Addr {
+    match HOST.load(Ordering::Relaxed) {
+        0 => Ipv4Addr::LOCALHOST,
+        known => known.into(),
+    }
+}
+
+/// A number that the tasks of one host and one virtual machine have in common: that of the daemon's file.
+fn machine(library: &Library) -> u64 {
+    // SAFETY: it returns a text of its own, or none.
+    let file = unsafe { (library.socket_file)() };
+    // SAFETY: as above.
+    let file = if file.is_null() { c"" } else { unsafe { CStr::from_ptr(file) } };
+    tag_of([OsStr::from_bytes(file.to_bytes()).to_string_lossy().as_ref()])
+}
+
+/// The names of the transports to try, the best first.
+pub(crate) fn transports(library: &Library) -> Vec<String> {
+    let names = env::var(TRANSPORT).unwrap_or_else(|_| DEFAULT.to_owned());
+    let complete = |name: &str| match name {
+        "shm" => format!("shm:pvm-{:012x},members=64", machine(library) & 0xffff_ffff_ffff),
+        "udp" | "tcp" => format!("{name}:{}:0", host()),
+        _ => name.to_owned(),
+    };
+    let parts: Vec<String> = transports::split(&names).into_iter().map(complete).collect();
+    // A link of shared memory has a limited number of members. A task beyond it has the rest.
+    let rest: Vec<String> = parts.iter().filter(|part| !part.starts_with("shm:")).cloned().collect();
+    let mut tries = vec![parts.join("+")];
+    if !rest.is_empty() && rest.len() < parts.len() {
+        tries.push(rest.join("+"));
+    }
+    tries
+}
+
+/// Whether a task says at its end what it has sent.
+pub(crate) fn wants_report() -> bool {
+    env::var_os(REPORT).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Say something on standard error, in one piece: a daemon takes each piece of a task's for a line.
+pub(crate) fn say(text: &str) {
+    // Without a standard error there is nobody to say it to.
+    _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}

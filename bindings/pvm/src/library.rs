@@ -1,0 +1,196 @@
+//! The PVM library of the program: its functions and variables, and whether it is one that this library knows.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::{mem, ptr, slice};
+
+use libc::timeval;
+
+use crate::layout::{self, Frag, HEADROOM, Pmsg, XDR};
+
+/// The versions whose structures are known.
+const KNOWN: &CStr = c"3.4.6";
+
+/// Why this library steps aside.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    #[error("no libpvm3.so.3 is loaded")]
+    NoLibrary,
+    #[error("libpvm3.so.3 has no `{0}`")]
+    Missing(&'static str),
+    #[error("libpvm3.so.3 is version {0}, and this library knows {KNOWN}", KNOWN = KNOWN.to_string_lossy())]
+    Version(String),
+    #[error("the structures of libpvm3.so.3 are not those of version {KNOWN}: {0}", KNOWN = KNOWN.to_string_lossy())]
+    Structure(&'static str),
+}
+
+/// Declares the functions and variables, and how they are found.
+macro_rules! symbols {
+    ($(fn $function:ident = $name:ident($($argument:ty),*) $(-> $result:ty)?;)* $(static $variable:ident = $symbol:ident;)*) => {
+        /// PVM's own functions and variables.
+        #[derive(Debug)]
+        pub(crate) struct Library {
+            $(pub(crate) $function: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*
+            $($variable: *mut c_int,)*
+        }
+
+        impl Library {
+            fn load(handle: *mut c_void) -> Result<Library, Unknown> {
+                Ok(Library {
+                    // SAFETY: the function of this name has this signature in every version of PVM 3.4.
+                    $($function: unsafe { mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>(
+                        find(handle, stringify!($name))?,
+                    ) },)*
+                    $($variable: find(handle, stringify!($symbol))?.cast(),)*
+                })
+            }
+        }
+    };
+}
+
+symbols! {
+    fn route = mroute(c_int, c_int, c_int, *mut timeval) -> c_int;
+    fn input = mesg_input(*mut Pmsg) -> c_int;
+    fn multicast = pvmmcast(c_int, *mut c_int, c_int, c_int) -> c_int;
+    fn descriptors = pvm_getfds(*mut *mut c_int) -> c_int;
+    fn end_task = pvmendtask() -> c_int;
+    fn read_address = hex_inadport(*mut c_char, *mut libc::sockaddr_in);
+    fn new_message = umbuf_new() -> *mut Pmsg;
+    fn free_message = umbuf_free(*mut Pmsg) -> c_int;
+    fn unref_message = pmsg_unref(*mut Pmsg);
+    fn new_fragment = fr_new(c_int) -> *mut Frag;
+    fn set_encoding = pmsg_setenc(*mut Pmsg, c_int) -> c_int;
+    fn message = midtobuf(c_int) -> *mut Pmsg;
+    fn bufinfo = pvm_bufinfo(c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int;
+    fn version = pvm_version() -> *const c_char;
+    fn socket_file = pvmdsockfile() -> *const c_char;
+    static own_tid = pvmmytid;
+    static route_option = pvmrouteopt;
+    static own_context = pvmmyctx;
+    static own_encoding = pvmmydsig;
+}
+
+// SAFETY: pointers to functions, and to variables that live as long as the process. PVM has no threads: whatever calls it already
+// takes care that one thread at a time does.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+fn find(handle: *mut c_void, name: &'static str) -> Result<*mut c_void, Unknown> {
+    let text = std::ffi::CString::new(name).map_err(|_| Unknown::Missing(name))?;
+    // SAFETY: an open handle, and a name.
+    let found = unsafe { libc::dlsym(handle, text.as_ptr()) };
+    if found.is_null() { Err(Unknown::Missing(name)) } else { Ok(found) }
+}
+
+impl Library {
+    /// The loaded library. The first call looks for it.
+    pub(crate) fn get() -> Option<&'static Library> {
+        static LOADED: OnceLock<Option<Library>> = OnceLock::new();
+        LOADED.get_or_init(|| Library::open().ok()).as_ref()
+    }
+
+    /// # Errors
+    /// The program has none, or it lacks a function.
+    pub(crate) fn open() -> Result<Library, Unknown> {
+        // SAFETY: it is loaded already, so nothing of it runs now. The handle is kept: the library stays.
+        let loaded = unsafe { libc::dlopen(c"libpvm3.so.3".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if loaded.is_null() { Err(Unknown::NoLibrary) } else { Library::load(loaded) }
+    }
+
+    /// Whether its version and its structures are known. Looked at once.
+    pub(crate) fn check(&self) -> Result<(), Unknown> {
+        // SAFETY: it returns a text that stays.
+        let version = unsafe { CStr::from_ptr((self.version)()) };
+        if version != KNOWN {
+            return Err(Unknown::Version(version.to_string_lossy().into_owned()));
+        }
+        let message = self.build(&[b"12345", b"678"], XDR);
+        let checked = self.check_message(message);
+        // SAFETY: made above.
+        unsafe { (self.free_message)(message) };
+        checked.map_err(Unknown::Structure)
+    }
+
+    /// Compare a new message of PVM's with what `layout.rs` says.
+    fn check_message(&self, message: *mut Pmsg) -> Result<(), &'static str> {
+        let wanted = |is: bool, what| if is { Ok(()) } else { Err(what) };
+        // SAFETY: a message that PVM has made. A field at the wrong place is a wrong number in memory of that message.
+        unsafe {
+            wanted((self.message)((*message).mid) == message, "a message's number is elsewhere")?;
+            wanted((*message).references == 1, "the count of references is elsewhere")?;
+            ((*message).tag, (*message).source) = (17, 0x40002);
+            let (mut length, mut tag, mut source) = (0, 0, 0);
+            (self.bufinfo)((*message).mid, &raw mut length, &raw mut tag, &raw mut source);
+            wanted((length, tag, source) == (8, 17, 0x40002), "the length, the tag or the source is elsewhere")?;
+            wanted((*message).encoding == XDR, "the encoding is elsewhere")?;
+            let first = (*(*message).frags).next;
+            wanted((*first).room as usize == 5 + HEADROOM && (*first).length == 5, "a fragment is another one")?;
+            wanted(layout::fragments(message).map(<[u8]>::len).eq([5, 3]), "the ring of fragments is another one")
+        }
+    }
+
+    /// A message with these fragments.
+    pub(crate) fn build(&self, fragments: &[&[u8]], encoding: c_int) -> *mut Pmsg {
+        // SAFETY: PVM's own function, without arguments.
+        let message = unsafe { (self.new_message)() };
+        // SAFETY: it was just made. PVM ends the program if it has no memory.
+        unsafe { (self.set_encoding)(message, encoding) };
+        for fragment in fragments {
+            self.append(message, fragment);
+        }
+        message
+    }
+
+    /// Append a copy of these bytes to a message, as one fragment.
+    pub(crate) fn append(&self, message: *mut Pmsg, bytes: &[u8]) {
+        // SAFETY: a new fragment has the room that it was made with; it is in no ring.
+        unsafe {
+            let frag = (self.new_fragment)((bytes.len() + HEADROOM) as c_int);
+            (*frag).data = (*frag).buffer.add(HEADROOM);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), (*frag).data, bytes.len());
+            (*frag).length = bytes.len() as c_int;
+            layout::append(message, frag);
+        }
+    }
+
+    /// This task's number; not positive before the daemon has given one.
+    pub(crate) fn own_tid(&self) -> c_int {
+        // SAFETY: a variable of PVM's.
+        unsafe { *self.own_tid }
+    }
+
+    /// The encoding of this machine.
+    pub(crate) fn own_encoding(&self) -> c_int {
+        // SAFETY: as above.
+        unsafe { *self.own_encoding }
+    }
+
+    /// The context of the program's messages.
+    pub(crate) fn own_context(&self) -> c_int {
+        // SAFETY: as above.
+        unsafe { *self.own_context }
+    }
+
+    /// Run this with another answer to the question whether direct routes are wanted.
+    pub(crate) fn with_route_option<T>(&self, option: c_int, work: impl FnOnce() -> T) -> T {
+        // SAFETY: a variable of PVM's; it gets its value back.
+        let before = unsafe { ptr::replace(self.route_option, option) };
+        let done = work();
+        // SAFETY: as above.
+        unsafe { *self.route_option = before };
+        done
+    }
+
+    /// The descriptors that PVM itself waits on: the daemon's socket, and those of direct routes.
+    pub(crate) fn own_descriptors(&self) -> &[c_int] {
+        let mut list = ptr::null_mut();
+        // SAFETY: it returns the length of its own list, which stays until the next call.
+        let count = unsafe { (self.descriptors)(&raw mut list) };
+        match usize::try_from(count) {
+            // SAFETY: as above.
+            Ok(count) if !list.is_null() => unsafe { slice::from_raw_parts(list, count) },
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The pairs: this task and each other one, what they have agreed on, and what has arrived of a message.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_int;
+use std::ptr;
+
+use am_api::{Connection, ConnectionChange, Message};
+
+use crate::layout::Pmsg;
+use crate::library::Library;
+
+/// A message of PVM's that is in none of its lists.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Loose(*mut Pmsg);
+
+// SAFETY: memory of PVM's that one thread at a time works with, under the lock of the process.
+unsafe impl Send for Loose {}
+
+impl Loose {
+    pub(crate) fn new(message: *mut Pmsg) -> Loose {
+        Loose(message)
+    }
+
+    /// The message: the caller's from now on.
+    pub(crate) fn into_raw(self) -> *mut Pmsg {
+        self.0
+    }
+}
+
+/// How far two tasks are with their agreement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing was sent yet.
+    #[default]
+    New,
+    /// This task has offered a route.
+    Asked,
+    /// Both know each other's node. The connection opens.
+    Agreed,
+    /// The last message by PVM's own route has left: the next ones go as active messages.
+    Switched,
+    /// They stay on PVM's own route.
+    Own,
+}
+
+/// This task and another one.
+#[derive(Debug, Default)]
+pub(crate) struct Pair {
+    pub(crate) stage: Stage,
+    pub(crate) connection: Option<Connection>,
+    /// The other task has switched: nothing more comes by PVM's own route.
+    has_switched: bool,
+    /// Whole messages that arrived before those of PVM's own route.
+    held: Vec<Loose>,
+    /// The first pieces of a message.
+    part: Option<Loose>,
+}
+
+/// All pairs of this task. The state of its endpoint.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    library: &'static Library,
+    all: HashMap<c_int, Pair>,
+    /// Whole messages, in their order, which PVM does not have yet.
+    ready: VecDeque<Loose>,
+    pub(crate) counts: Counts,
+}
+
+/// What a task reports at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) returned: u64,
+}
+
+/// The words of a piece: what is in front of each message of PVM's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) tag: c_int,
+    pub(crate) context: c_int,
+    pub(crate) encoding: c_int,
+    pub(crate) wait_id: c_int,
+    pub(crate) source: c_int,
+    /// So many lengths of fragments are in front of the bytes. 0: the bytes are one fragment.
+    pub(crate) lengths: u32,
+    /// Another piece follows.
+    pub(crate) has_more: bool,
+}
+
+const fn join(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+impl Head {
+    pub(crate) fn words(self) -> [u64; 4] {
+        [
+            join(self.tag as u32, self.context as u32),
+            join(self.encoding as u32, self.wait_id as u32),
+            join(self.lengths, self.has_more.into()),
+            join(self.source as u32, 0),
+        ]
+    }
+
+    fn of(word: impl Fn(usize) -> u64) -> Head {
+        let (low, high) = (|at| word(at) as u32, |at| (word(at) >> 32) as u32);
+        Head {
+            tag: low(0) as c_int,
+            context: high(0) as c_int,
+            encoding: low(1) as c_int,
+            wait_id: high(1) as c_int,
+            lengths: low(2),
+            has_more: high(2) != 0,
+            source: low(3) as c_int,
+        }
+    }
+}
+
+/// The bytes of one length of a fragment.
+pub(crate) const LENGTH: usize = 4;
+
+/// The fragments of a piece. `None` if the lengths are not those of the bytes.
+fn fragments(head: Head, payload: &[u8]) -> Option<Vec<&[u8]>> {
+    if head.lengths == 0 {
+        return Some(if payload.is_empty() { vec![] } else { vec![payload] });
+    }
+    let (lengths, mut bytes) = payload.split_at_checked(LENGTH.checked_mul(head.lengths as usize)?)?;
+    let mut list = Vec::with_capacity(head.lengths as usize);
+    for length in lengths.chunks_exact(LENGTH) {
+        let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
+        let (fragment, rest) = bytes.split_at_checked(length)?;
+        list.push(fragment);
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(list)
+}
+
+/// The task's number in the name of its node.
+fn task_of(name: &str) -> Option<c_int> {
+    let (number, _) = name.strip_prefix('t')?.split_once('-')?;
+    c_int::from_str_radix(number, 16).ok()
+}
+
+/// The beginning of the name of a task's node.
+pub(crate) fn name_of(task: c_int) -> String {
+    format!("t{task:x}")
+}
+
+impl Pairs {
+    pub(crate) fn new(library: &'static Library) -> Pairs {
+        Pairs { library, all: HashMap::new(), ready: VecDeque::new(), counts: Counts::default() }
+    }
+
+    pub(crate) fn pair(&mut self, task: c_int) -> &mut Pair {
+        self.all.entry(task).or_default()
+    }
+
+    /// The other task's stage, and the connection with it.
+    pub(crate) fn stage(&self, task: c_int) -> (Stage, Option<Connection>) {
+        self.all.get(&task).map_or_else(Default::default, |pair| (pair.stage, pair.connection))
+    }
+
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Connection> {
+        self.all.values().filter_map(|pair| pair.connection)
+    }
+
+    /// How many tasks get active messages.
+    pub(crate) fn switched(&self) -> usize {
+        self.all.values().filter(|pair| pair.stage == Stage::Switched).count()
+    }
+
+    /// The next whole message.
+    pub(crate) fn take(&mut self) -> Option<Loose> {
+        self.ready.pop_front()
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// A piece of a message has arrived.
+    pub(crate) fn arrived<S>(&mut self, message: &Message<'_, S>) {
+        let head = Head::of(|at| message.word(at));
+        let Some(fragments) = fragments(head, message.payload()) else { return };
+        let library = self.library;
+        let pair = self.all.entry(head.source).or_default();
+        let whole = pair.part.take().map_or_else(|| library.build(&[], head.encoding), Loose::into_raw);
+        fragments.into_iter().for_each(|fragment| library.append(whole, fragment));
+        if head.has_more {
+            pair.part = Some(Loose(whole));
+            return;
+        }
+        // SAFETY: it was made above, or when its first piece arrived.
+        unsafe {
+            (*whole).tag = head.tag;
+            (*whole).context = head.context;
+            (*whole).wait_id = head.wait_id;
+            (*whole).source = head.source;
+            (*whole).destination = library.own_tid();
+        }
+        self.counts.received += 1;
+        if pair.has_switched { self.ready.push_back(Loose(whole)) } else { pair.held.push(Loose(whole)) }
+    }
+
+    /// The last message of PVM's own route has arrived.
+    pub(crate) fn switched_by(&mut self, task: c_int) {
+        let pair = self.all.entry(task).or_default();
+        pair.has_switched = true;
+        self.ready.extend(pair.held.drain(..));
+    }
+
+    /// Something happened to a connection.
+    pub(crate) fn changed(&mut self, change: ConnectionChange, connection: Connection, node: &str) {
+        let Some(task) = task_of(node) else { return };
+        let pair = self.all.entry(task).or_default();
+        match change {
+            ConnectionChange::Opened => {}
+            // The other task got this one's offer.
+            ConnectionChange::Accepted if matches!(pair.stage, Stage::New | Stage::Asked) => {
+                (pair.stage, pair.connection) = (Stage::Agreed, Some(connection));
+            }
+            ConnectionChange::Accepted => pair.connection = Some(connection),
+            ConnectionChange::Failed(_) | ConnectionChange::Ended(_) if pair.connection == Some(connection) => {
+                self.end(task);
+            }
+            ConnectionChange::Failed(_) | ConnectionChange::Ended(_) => {}
+        }
+    }
+
+    /// No active message goes to this task any more, and a message that is not whole is dropped. Returns the connection with it.
+    pub(crate) fn end(&mut self, task: c_int) -> Option<Connection> {
+        let pair = self.all.get_mut(&task)?;
+        pair.stage = Stage::Own;
+        if let Some(part) = pair.part.take() {
+            // SAFETY: it is in no list.
+            unsafe { (self.library.free_message)(part.into_raw()) };
+        }
+        pair.connection.take()
+    }
+
+    /// The messages that nobody gets are freed.
+    fn free_all(&mut self) {
+        let held = self.all.values_mut().flat_map(|pair| pair.held.drain(..).chain(pair.part.take()));
+        for message in held.chain(self.ready.drain(..)) {
+            debug_assert_ne!(message.0, ptr::null_mut());
+            // SAFETY: it is in no list.
+            unsafe { (self.library.free_message)(message.into_raw()) };
+        }
+    }
+}
+
+impl Drop for Pairs {
+    fn drop(&mut self) {
+        self.free_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Head =
+        Head { tag: 7, context: 12, encoding: 0x1000_0000, wait_id: -3, source: 0x40002, lengths: 0, has_more: true };
+
+    #[test]
+    fn a_head_is_in_words_as_it_was() {
+        let words = HEAD.words();
+        assert_eq!(Head::of(|at| words[at]), HEAD);
+    }
+
+    #[test]
+    fn fragments_are_cut_where_their_lengths_say() {
+        assert_eq!(fragments(HEAD, b"abc"), Some(vec![&b"abc"[..]]));
+        assert_eq!(fragments(HEAD, b""), Some(vec![]));
+        let two = Head { lengths: 2, ..HEAD };
+        let payload = [&1_u32.to_le_bytes()[..], &2_u32.to_le_bytes(), b"abc"].concat();
+        assert_eq!(fragments(two, &payload), Some(vec![&b"a"[..], b"bc"]));
+        assert_eq!(fragments(two, &payload[..10]), None, "a byte is missing");
+        assert_eq!(fragments(two, &[&payload[..], b"d"].concat()), None, "a byte too many");
+        assert_eq!(fragments(Head { lengths: u32::MAX, ..HEAD }, &payload), None);
+    }
+
+    #[test]
+    fn a_nodes_name_names_its_task() {
+        assert_eq!(task_of(&format!("{}-abc", name_of(0x80012))), Some(0x80012));
+        assert_eq!((task_of("t80012"), task_of("x-1"), task_of("tzz-1")), (None, None, None));
+    }
+}

@@ -1,0 +1,50 @@
+//! PVM's own `mroute`, and whether the program is within it. It must not be called while the process is locked: it may call handlers of the
+//! program, which send.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use libc::timeval;
+
+use crate::library::Library;
+
+/// Without a wait.
+pub(crate) const NOW: Option<&timeval> = Some(&timeval { tv_sec: 0, tv_usec: 0 });
+
+/// What is under way, when a handler of the program calls PVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Within {
+    /// Nothing.
+    None = 0,
+    /// PVM's own `mroute`. It queues what it gets meanwhile.
+    Route = 1,
+    /// This library gives PVM a message.
+    Delivery = 2,
+}
+
+static WITHIN: AtomicU8 = AtomicU8::new(Within::None as u8);
+
+/// What is under way.
+pub(crate) fn within() -> Within {
+    match WITHIN.load(Ordering::Relaxed) {
+        0 => Within::None,
+        1 => Within::Route,
+        _ => Within::Delivery,
+    }
+}
+
+/// Run this as a part of that.
+pub(crate) fn during<T>(what: Within, work: impl FnOnce() -> T) -> T {
+    let before = WITHIN.swap(what as u8, Ordering::Relaxed);
+    let done = work();
+    WITHIN.store(before, Ordering::Relaxed);
+    done
+}
+
+/// Call PVM's own `mroute`. `None` waits for a message.
+pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
+    let time = time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut());
+    // SAFETY: PVM only reads the time.
+    during(Within::Route, || unsafe { (library.route)(mid, to, tag, time) })
+}

@@ -1,0 +1,322 @@
+//! `mroute`: where each message of the program goes, and where each one that arrives comes from.
+//!
+//! ```text
+//!   mroute(message, to, tag, time)
+//!     a handler of the program calls?   send at once, or later: never wait
+//!     to a task that has agreed         active messages (send.rs)
+//!     to another task                   an offer, once (agree.rs); then PVM's own route
+//!     to anything else                  PVM's own route
+//!   then, until a message has arrived, or the time is over
+//!     active messages that have arrived ─▶ PVM's list (mesg_input)
+//!     the daemon's socket, direct routes ─▶ PVM's own mroute, without a wait
+//!     nothing: yield for a moment, then sleep on both
+//! ```
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::timeval;
+use parking_lot::Mutex;
+
+use crate::agree::{self, ALLOWED, Word};
+use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, Pmsg, TASK_EXIT};
+use crate::library::Library;
+use crate::pair::{Loose, Stage};
+use crate::process::{self, Process};
+use crate::pvm_route::{self, NOW, Within, during, within};
+use crate::send::{self, Progress, Sent};
+use crate::wait::sleep_on;
+
+/// PVM's error for a handler that wants to wait.
+const NOT_IMPLEMENTED: c_int = -24;
+/// No direct route is allowed.
+const NOT_ALLOWED: c_int = 1;
+
+/// How long a call that waits looks again and again before it sleeps.
+const YIELDING: Duration = Duration::from_micros(100);
+/// How often a program that is busy with active messages looks at the daemon's socket.
+const LOOK: Duration = Duration::from_micros(100);
+/// How long a task that ends waits until its messages are accepted.
+pub(crate) const FINISH: Duration = Duration::from_secs(5);
+
+/// Messages that handlers of the program have sent, and that had to wait: a copy of each, its task and its tag.
+static LATER: Mutex<VecDeque<(Loose, c_int, c_int)>> = Mutex::new(VecDeque::new());
+
+/// When the daemon's socket was last looked at.
+static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// The program has asked for the descriptors to wait on.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// PVM's `mroute`, whose place this takes.
+pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
+    // SAFETY: a number, of a message or not.
+    let message = unsafe { (library.message)(mid) };
+    if within() != Within::None {
+        return route_in_handler(library, message, (mid, to, tag), time);
+    }
+    let mut count = 0;
+    if !message.is_null() {
+        // SAFETY: a message of PVM's.
+        unsafe { ((*message).destination, (*message).tag) = (to, tag) };
+        count = send(library, message, (mid, to, tag));
+    } else if !process::is_open() {
+        return pvm_route::route(library, mid, to, tag, time);
+    }
+    if count >= 0 {
+        count = receive(library, count, time);
+    }
+    arm(library);
+    count
+}
+
+/// A handler of the program calls. As in PVM, what it sends may leave later, and it cannot wait.
+fn route_in_handler(
+    library: &'static Library,
+    message: *mut Pmsg,
+    (mid, to, tag): (c_int, c_int, c_int),
+    time: Option<&timeval>,
+) -> c_int {
+    let may_wait = time.is_none_or(|time| time.tv_sec != 0 || time.tv_usec != 0);
+    if !message.is_null() {
+        // SAFETY: a message of PVM's.
+        let is_data = unsafe { is_data(message, to, tag) };
+        let is_first = LATER.lock().is_empty();
+        let is_active = is_data && agree::is_switched(library, to);
+        let sent = match is_active && is_first {
+            // SAFETY: as above.
+            true => unsafe { send::send(library, message, to, tag, &mut Progress::default()) },
+            false => Sent::Blocked,
+        };
+        match sent {
+            Sent::All => {}
+            // PVM queues it itself.
+            _ if within() == Within::Route && !is_active => {
+                return pvm_route::route(library, mid, to, tag, time);
+            }
+            Sent::Blocked | Sent::Ended => LATER.lock().push_back((copy(library, message), to, tag)),
+        }
+    }
+    if may_wait { NOT_IMPLEMENTED } else { 0 }
+}
+
+/// A copy of a message, which its handler may free.
+fn copy(library: &Library, message: *mut Pmsg) -> Loose {
+    // SAFETY: a message of PVM's, and a new one.
+    unsafe {
+        let fragments: Vec<&[u8]> = layout::fragments(message).collect();
+        let encoding = (*message).encoding;
+        let encoding = if encoding == layout::IN_PLACE { library.own_encoding() } else { encoding };
+        let copy = library.build(&fragments, encoding);
+        (*copy).context = (*message).context;
+        (*copy).wait_id = (*message).wait_id;
+        (*copy).source = (*message).source;
+        Loose::new(copy)
+    }
+}
+
+/// Whether this is a message of the program, and not one of the libraries or for the daemon.
+///
+/// # Safety
+/// The message is PVM's.
+unsafe fn is_data(message: *const Pmsg, to: c_int, tag: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    tag >= 0 && layout::is_task(to) && unsafe { (*message).context } != CONTROL
+}
+
+/// Send a message. Returns how many have arrived meanwhile, or PVM's error.
+fn send(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c_int, c_int)) -> c_int {
+    if (to, tag) == (DAEMON, EXIT) {
+        process::wait_accepted(FINISH);
+    }
+    // SAFETY: a message of PVM's.
+    if unsafe { is_data(message, to, tag) } && to != library.own_tid() {
+        if agree::is_switched(library, to) {
+            return send_active(library, message, (mid, to, tag));
+        }
+        if is_new(to) {
+            agree::offer(library, to);
+        }
+        // They need no direct route, and the other task may not answer a request for one.
+        if process::with(|process| process.pairs.stage(to).0) == Some(Stage::Agreed) {
+            return library.with_route_option(ALLOWED, || pvm_route::route(library, mid, to, tag, NOW));
+        }
+    }
+    pvm_route::route(library, mid, to, tag, NOW)
+}
+
+/// Whether nothing was ever sent to this task.
+pub(crate) fn is_new(task: c_int) -> bool {
+    process::with(|process| process.pairs.stage(task).0 == Stage::New).unwrap_or(true)
+}
+
+/// Send a message as active messages. While there is no room, receive.
+fn send_active(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c_int, c_int)) -> c_int {
+    // SAFETY: a message of PVM's. A handler may free it meanwhile, so this needs a reference of its own.
+    unsafe { (*message).references += 1 };
+    let (mut progress, mut count, mut idle) = (Progress::default(), 0, None);
+    let sent = loop {
+        // SAFETY: as above; nothing of the program runs meanwhile.
+        let sent = unsafe { send::send(library, message, to, tag, &mut progress) };
+        if sent != Sent::Blocked {
+            break sent;
+        }
+        match serve(library, &mut idle, None) {
+            more @ 0.. => count += more,
+            error => {
+                count = error;
+                break Sent::All;
+            }
+        }
+    };
+    // SAFETY: the reference from above.
+    unsafe { (library.unref_message)(message) };
+    if sent == Sent::Ended {
+        _ = process::with(|process| process.end(to));
+        return pvm_route::route(library, mid, to, tag, NOW);
+    }
+    count
+}
+
+/// Receive until a message has arrived, or the time is over. Returns how many have, with `count` from before, or PVM's error.
+fn receive(library: &'static Library, mut count: c_int, time: Option<&timeval>) -> c_int {
+    let time = time.map(|time| Duration::new(time.tv_sec.max(0) as u64, time.tv_usec.clamp(0, 999_999) as u32 * 1000));
+    let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
+    let mut idle = None;
+    loop {
+        send_later(library);
+        count += deliver(library);
+        if count == 0 || is_look_due() {
+            match look(library) {
+                found @ 0.. => count += found,
+                error => return error,
+            }
+        }
+        let is_over = time.is_some_and(|time| time.is_zero()) || until.is_some_and(|until| until <= Instant::now());
+        if count > 0 || is_over {
+            return count;
+        }
+        rest(library, &mut idle, until);
+    }
+}
+
+/// One turn of a send that waits. Returns how many messages have arrived, or PVM's error.
+fn serve(library: &'static Library, idle: &mut Option<Instant>, until: Option<Instant>) -> c_int {
+    let handled = process::with(Process::poll).unwrap_or(0);
+    let count = deliver(library);
+    let found = look(library);
+    if found < 0 {
+        return found;
+    }
+    if handled > 0 || count + found > 0 {
+        *idle = None;
+    } else {
+        rest(library, idle, until);
+    }
+    count + found
+}
+
+/// Nothing has happened: yield, or sleep until something does.
+fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
+    let since = *idle.get_or_insert_with(Instant::now);
+    if since.elapsed() < YIELDING {
+        thread::yield_now();
+        return;
+    }
+    let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
+    let own = library.own_descriptors().iter().copied();
+    let descriptors: Vec<c_int> = match armed {
+        // Something has arrived just now.
+        Some(None) => return,
+        Some(Some(descriptor)) => own.chain([descriptor]).collect(),
+        None => own.collect(),
+    };
+    sleep_on(&descriptors, until.map(|until| until.saturating_duration_since(Instant::now())));
+}
+
+/// The node's descriptor, for a program that waits on it. It is readable as soon as the program has to call PVM.
+pub(crate) fn watch(library: &'static Library) -> Option<c_int> {
+    IS_WATCHED.store(true, Ordering::Relaxed);
+    arm(library);
+    process::with(|process| process.descriptor())
+}
+
+/// After each call: the program may wait on the node's descriptor next.
+fn arm(library: &Library) {
+    while IS_WATCHED.load(Ordering::Relaxed) && process::with(Process::prepare_wait) == Some(false) {
+        deliver(library);
+    }
+}
+
+/// Whether the daemon's socket was not looked at for a while.
+fn is_look_due() -> bool {
+    LOOKED.lock().is_none_or(|looked| looked.elapsed() > LOOK)
+}
+
+/// Receive what the daemon and direct routes have. Returns the number of messages, or PVM's error.
+fn look(library: &Library) -> c_int {
+    *LOOKED.lock() = Some(Instant::now());
+    if !sleep_on(library.own_descriptors(), Some(Duration::ZERO)) {
+        return 0;
+    }
+    pvm_route::route(library, 0, 0, 0, NOW)
+}
+
+/// Give PVM the messages that have arrived. Returns how many.
+pub(crate) fn deliver(library: &Library) -> c_int {
+    let mut count = 0;
+    while let Some(message) = process::with(Process::take).flatten() {
+        let message = message.into_raw();
+        let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
+        // SAFETY: a whole message, in no list.
+        during(during_what, || unsafe { (library.input)(message) });
+        count += 1;
+    }
+    count
+}
+
+/// Send what handlers have left.
+fn send_later(library: &'static Library) {
+    loop {
+        let next = LATER.lock().pop_front();
+        let Some((message, to, tag)) = next else { return };
+        let message = message.into_raw();
+        // SAFETY: a copy of this library's, freed after it was sent.
+        unsafe {
+            ((*message).destination, (*message).tag) = (to, tag);
+            send(library, message, ((*message).mid, to, tag));
+            (library.free_message)(message);
+        }
+    }
+}
+
+/// PVM's `mesg_input`, through which each message comes that arrives by PVM's own route.
+pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
+    // SAFETY: a message of PVM's, in no list.
+    let (word, from, context, tag) =
+        unsafe { (Word::in_message(message), (*message).source, (*message).context, (*message).tag) };
+    if let Some(word) = word {
+        agree::heard(library, from, word);
+        // SAFETY: as above.
+        return unsafe { (library.free_message)(message) };
+    }
+    // What was sent as active messages before this is PVM's first: the daemon may say that its sender has ended.
+    deliver(library);
+    if (context, tag) == (CONTROL, TASK_EXIT) {
+        // SAFETY: as above.
+        let bytes: Vec<u8> = unsafe { layout::fragments(message).flatten().copied().take(4).collect() };
+        if let Ok(task) = <[u8; 4]>::try_from(bytes) {
+            _ = process::with(|process| process.end(c_int::from_be_bytes(task)));
+        }
+    }
+    let has_agreed = || process::with(|process| !matches!(process.pairs.stage(from).0, Stage::New | Stage::Own));
+    // SAFETY: as above.
+    let pass = || unsafe { (library.input)(message) };
+    if (context, tag) == (CONTROL, CONNECT_REQUEST) && has_agreed() == Some(true) {
+        return library.with_route_option(NOT_ALLOWED, pass);
+    }
+    pass()
+}

@@ -1,0 +1,140 @@
+//! A message of PVM's as active messages, straight from its fragments.
+
+use std::ffi::c_int;
+use std::io::IoSlice;
+
+use am_api::RequestError;
+
+use crate::layout::{self, IN_PLACE, Pmsg};
+use crate::library::Library;
+use crate::pair::{Head, LENGTH};
+use crate::process::{self, LONGEST, PIECE};
+
+/// How far a message was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    fragment: usize,
+    /// Bytes of this fragment that have left.
+    bytes: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    All,
+    /// There is no room now. Poll, and go on from here.
+    Blocked,
+    /// The connection has ended. Nothing of the message arrives.
+    Ended,
+}
+
+/// The next piece: how many fragments of a message, and how many bytes of the last one.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece<'a> {
+    fragments: Vec<&'a [u8]>,
+    then: Progress,
+    has_more: bool,
+}
+
+/// The next piece of a message, of at most `longest` bytes. Fragments stay whole unless the message is bytes as they lie in memory.
+fn next_piece<'a>(all: &[&'a [u8]], from: Progress, may_cut: bool, longest: usize) -> Piece<'a> {
+    let (mut fragments, mut room, mut at) = (vec![], longest, from);
+    while let Some(fragment) = all.get(at.fragment) {
+        let rest = &fragment[at.bytes..];
+        let cost = if may_cut { rest.len() } else { rest.len() + LENGTH };
+        if cost > room && may_cut && room > 0 {
+            fragments.push(&rest[..room]);
+            at.bytes += room;
+            break;
+        }
+        if cost > room && !fragments.is_empty() {
+            break;
+        }
+        fragments.push(rest);
+        room = room.saturating_sub(cost);
+        at = Progress { fragment: at.fragment + 1, bytes: 0 };
+    }
+    Piece { fragments, then: at, has_more: at.fragment < all.len() }
+}
+
+/// Send the rest of a message to a task with which active messages are agreed on.
+///
+/// # Safety
+/// The message is PVM's, and nothing changes it meanwhile.
+pub(crate) unsafe fn send(
+    library: &Library,
+    message: *const Pmsg,
+    to: c_int,
+    tag: c_int,
+    progress: &mut Progress,
+) -> Sent {
+    // SAFETY: the caller's promise.
+    let (context, encoding, wait_id, all) = unsafe {
+        let fragments: Vec<&[u8]> = layout::fragments(message).collect();
+        ((*message).context, (*message).encoding, (*message).wait_id, fragments)
+    };
+    let own = library.own_encoding();
+    let may_cut = encoding == IN_PLACE || encoding == own;
+    let encoding = if encoding == IN_PLACE { own } else { encoding };
+    let head = Head { tag, context, encoding, wait_id, source: library.own_tid(), lengths: 0, has_more: false };
+    loop {
+        let piece = next_piece(&all, *progress, may_cut, LONGEST);
+        match send_piece(to, head, &piece, may_cut) {
+            Ok(()) if piece.has_more => *progress = piece.then,
+            Ok(()) => return Sent::All,
+            Err(error) if error.is_temporary() => return Sent::Blocked,
+            Err(_) => return Sent::Ended,
+        }
+    }
+}
+
+fn send_piece(to: c_int, head: Head, piece: &Piece<'_>, may_cut: bool) -> Result<(), RequestError> {
+    let mut lengths = vec![];
+    if !may_cut {
+        lengths.extend(piece.fragments.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
+    }
+    let head = Head { lengths: (lengths.len() / LENGTH) as u32, has_more: piece.has_more, ..head };
+    let parts: Vec<IoSlice<'_>> =
+        [&lengths[..]].into_iter().chain(piece.fragments.iter().copied()).map(IoSlice::new).collect();
+    let sent = process::with(|process| {
+        let connection = process.pairs.stage(to).1.ok_or(RequestError::Closed)?;
+        process.endpoint.try_request_vectored(connection, PIECE, &head.words(), &parts)?;
+        process.endpoint.flush();
+        process.pairs.counts.sent += u64::from(!piece.has_more);
+        Ok(())
+    });
+    sent.unwrap_or(Err(RequestError::Closed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(piece: &Piece<'_>) -> Vec<usize> {
+        piece.fragments.iter().map(|fragment| fragment.len()).collect()
+    }
+
+    #[test]
+    fn bytes_are_cut_and_fragments_are_not() {
+        let all = [&b"abc"[..], b"", b"defgh"];
+        let first = next_piece(&all, Progress::default(), true, 5);
+        assert_eq!((lengths(&first), first.has_more), (vec![3, 0, 2], true));
+        let second = next_piece(&all, first.then, true, 5);
+        assert_eq!((second.fragments, second.has_more), (vec![&b"fgh"[..]], false));
+
+        let first = next_piece(&all, Progress::default(), false, 12);
+        assert_eq!((lengths(&first), first.has_more), (vec![3, 0], true));
+        let second = next_piece(&all, first.then, false, 12);
+        assert_eq!((lengths(&second), second.has_more), (vec![5], false));
+        let long = next_piece(&[b"abcdefgh"], Progress::default(), false, 4);
+        assert_eq!((lengths(&long), long.has_more), (vec![8], false));
+    }
+
+    #[test]
+    fn an_empty_message_is_one_piece() {
+        let piece = next_piece(&[], Progress::default(), true, 5);
+        assert_eq!((piece.fragments.len(), piece.has_more), (0, false));
+        let whole = next_piece(&[b"abcde"], Progress::default(), true, 5);
+        assert_eq!((lengths(&whole), whole.has_more), (vec![5], false));
+    }
+}

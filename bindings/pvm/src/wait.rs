@@ -1,0 +1,26 @@
+//! Sleeping: until one of the descriptors is readable, or a time is over.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::time::Duration;
+
+use am_c_runtime::thread_end;
+use libc::{nfds_t, pollfd, sigset_t, timespec};
+use nix::sys::time::TimeSpec;
+
+unsafe extern "C-unwind" {
+    fn ppoll(on: *mut pollfd, count: nfds_t, time: *const timespec, mask: *const sigset_t) -> c_int;
+}
+
+/// Sleep until one of these is readable, the time is over, or a signal has arrived. Returns whether one is readable. Without a time it is
+/// forever. The thread may be cancelled here.
+pub(crate) fn sleep_on(descriptors: &[RawFd], time: Option<Duration>) -> bool {
+    let mut on: Vec<pollfd> = descriptors.iter().map(|&fd| pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let time = time.map(|time| *TimeSpec::from_duration(time).as_ref());
+    let (place, count) = (on.as_mut_ptr(), on.len() as nfds_t);
+    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: so many descriptors; a time, or none; no mask.
+    let found = thread_end::cancellable(move || unsafe { ppoll(place, count, time, ptr::null()) });
+    found.is_some_and(|found| found > 0)
+}
