@@ -15,7 +15,7 @@
 
 use std::ffi::c_int;
 
-use am_api::{NotOpen, transports};
+use am_api::{Address, NotOpen, transports};
 
 use crate::layout::{self, CONTROL, DAEMON, DAEMON_CONTEXT, NO_OPERATION, NOTIFY, Pmsg, TASK_EXIT, XDR};
 use crate::library::Library;
@@ -46,20 +46,32 @@ pub(crate) struct Place {
     node: String,
     /// Of its transports, as others have to be given them.
     address: String,
+    /// The six bytes that stand for it in frames.
+    link: Address,
     tag: u64,
 }
 
 impl Place {
     fn of(process: &Process) -> Place {
-        Place { node: process.node.name().to_owned(), address: process.node.local_address(), tag: process.tag }
+        Place {
+            node: process.node.name().to_owned(),
+            address: process.node.local_address(),
+            link: process.node.link_address(),
+            tag: process.tag,
+        }
     }
 
-    /// Make it known to this task's node.
-    fn note(&self, process: &Process) {
-        for address in transports::peer_addresses(&self.address) {
+    /// Make it known to this task's node. `is_near`: it is on this host.
+    fn note(&self, process: &Process, is_near: bool) {
+        let has_memory = |address: &str| transports::split(address).iter().any(|part| part.starts_with("shm:"));
+        // Without another address there is no slower way to take first.
+        let is_enough = is_near && has_memory(&self.address) && has_memory(&process.node.local_address());
+        for address in transports::peer_addresses(&self.address).filter(|_| !is_enough) {
             // Refused by a node that has no transport of this kind: then there may be another way.
             _ = process.node.add_peer_address(address);
         }
+        // Without a search for the name.
+        _ = process.node.add_peer(&self.node, self.link);
     }
 }
 
@@ -71,13 +83,13 @@ impl Word {
             Word::Switch => (3, None),
         };
         let mut bytes = [MARK.as_slice(), &[kind]].concat();
-        if let Some(Place { node, address, tag }) = place {
+        if let Some(Place { node, address, link, tag }) = place {
             bytes.extend(tag.to_be_bytes());
+            bytes.extend(link.0);
             bytes.push(node.len() as u8);
             bytes.extend(node.as_bytes());
             bytes.extend(address.as_bytes());
         }
-        // PVM's daemons count in words.
         bytes
     }
 
@@ -85,10 +97,16 @@ impl Word {
         let (&kind, rest) = bytes.strip_prefix(MARK)?.split_first()?;
         let place = || {
             let (tag, rest) = rest.split_first_chunk()?;
+            let (link, rest) = rest.split_first_chunk()?;
             let (&length, rest) = rest.split_first()?;
             let (node, address) = rest.split_at_checked(length.into())?;
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-            Some(Place { node: text(node)?, address: text(address)?, tag: u64::from_be_bytes(*tag) })
+            Some(Place {
+                node: text(node)?,
+                address: text(address)?,
+                link: Address(*link),
+                tag: u64::from_be_bytes(*tag),
+            })
         };
         match kind {
             1 => place().map(Word::Offer),
@@ -156,7 +174,7 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
         Word::Offer(place) => offered(library, from, &place),
         Word::Accept(place) => {
             let is_new = process::with(|process| {
-                place.note(process);
+                place.note(process, layout::are_near(from, library.own_tid()));
                 let pair = process.pairs.pair(from);
                 let is_new = matches!(pair.stage, Stage::Asked | Stage::Agreed);
                 if pair.stage == Stage::Asked {
@@ -180,7 +198,7 @@ fn offered(library: &'static Library, from: c_int, place: &Place) {
         if is_crossed || !matches!(stage, Stage::New | Stage::Asked) {
             return None;
         }
-        place.note(process);
+        place.note(process, layout::are_near(from, own));
         let connection = process.endpoint.connect_with_tag(&place.node, ENDPOINT, place.tag).ok()?;
         let pair = process.pairs.pair(from);
         (pair.stage, pair.connection) = (Stage::Agreed, Some(connection));
@@ -201,6 +219,7 @@ pub(crate) fn is_switched(library: &Library, task: c_int) -> bool {
             (Stage::Agreed, Some(connection)) => match process.endpoint.ready(connection) {
                 Ok(()) => {
                     process.pairs.pair(task).stage = Stage::Switched;
+                    process.pairs.counts.switches += 1;
                     (true, true)
                 }
                 Err(NotOpen::Connecting) => (false, false),
@@ -225,7 +244,12 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
-        let place = Place { node: "t40002-x".into(), address: "shm:a+udp:127.0.0.1:7".into(), tag: 77 };
+        let place = Place {
+            node: "t40002-x".into(),
+            address: "shm:a+udp:127.0.0.1:7".into(),
+            link: Address([2, 0, 0, 0, 0, 7]),
+            tag: 77,
+        };
         for word in [Word::Offer(place.clone()), Word::Accept(place), Word::Switch] {
             assert_eq!(Word::parse(&word.bytes()), Some(word));
         }

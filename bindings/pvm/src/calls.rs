@@ -127,7 +127,7 @@ pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_
 /// The list that `pvm_getfds` returns.
 static DESCRIPTORS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
-/// The descriptors that a program waits on: PVM's own, and the node's.
+/// The descriptors that a program waits on: PVM's own, and two of the node's.
 ///
 /// # Safety
 /// `fds` is a place for a pointer.
@@ -141,11 +141,11 @@ pub unsafe extern "C-unwind" fn pvm_getfds(fds: *mut *mut c_int) -> c_int {
         return count;
     }
     let add = || {
-        let Some(descriptor) = route::watch(library) else { return count };
+        let Some(own) = route::watch(library) else { return count };
         let mut list = DESCRIPTORS.lock();
         // SAFETY: PVM's list has so many numbers.
         *list = unsafe { slice::from_raw_parts(*fds, count as usize) }.to_vec();
-        list.push(descriptor);
+        list.extend(own);
         // SAFETY: the caller's promise. The list stays until the next call.
         unsafe { *fds = list.as_mut_ptr() };
         list.len() as c_int

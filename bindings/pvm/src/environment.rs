@@ -61,6 +61,13 @@ pub(crate) fn transports(library: &Library) -> Vec<String> {
     tries
 }
 
+/// Whether frames of these transports pass a switch.
+pub(crate) fn has_switch(names: &str) -> bool {
+    !transports::split(names)
+        .iter()
+        .all(|name| ["shm:", "udp:", "tcp:", "node:"].iter().any(|kind| name.starts_with(kind)))
+}
+
 /// Whether a task says at its end what it has sent.
 pub(crate) fn wants_report() -> bool {
     env::var_os(REPORT).is_some_and(|value| !value.is_empty() && value != "0")

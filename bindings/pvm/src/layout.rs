@@ -97,6 +97,12 @@ pub(crate) fn is_task(tid: c_int) -> bool {
     tid > 0 && tid & GROUP == 0 && tid & LOCAL != 0
 }
 
+/// Whether two tasks are on one host.
+pub(crate) fn are_near(one: c_int, other: c_int) -> bool {
+    const HOST: c_int = 0x3ffc_0000;
+    (one ^ other) & HOST == 0
+}
+
 /// The daemon's own number for a task of its.
 pub(crate) const DAEMON: c_int = c_int::MIN;
 
@@ -122,5 +128,6 @@ mod tests {
         for other in [0, -1, 0x40000, 0x4004_0002, DAEMON, DAEMON | 0x40000] {
             assert!(!is_task(other), "{other:x}");
         }
+        assert!(are_near(0x40002, 0x40003) && !are_near(0x40002, 0x80002));
     }
 }

@@ -13,6 +13,7 @@
 //!   send.rs                  the fragments of a message as active messages
 //!   pair.rs                  what was agreed on with each task, and what has arrived of a message
 //!   process.rs               the task's node; environment.rs: its transports, PVM_AM
+//!   progress.rs              a thread that receives while the program computes
 //!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's
 //!   library.rs, layout.rs    PVM's functions, variables and structures, checked at load
 //! ```
@@ -29,6 +30,7 @@ mod layout;
 mod library;
 mod pair;
 mod process;
+mod progress;
 mod pvm_route;
 mod route;
 mod send;

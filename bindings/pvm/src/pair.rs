@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
-use std::ptr;
+use std::mem;
 
 use am_api::{Connection, ConnectionChange, Message};
 
@@ -24,6 +24,11 @@ impl Loose {
     /// The message: the caller's from now on.
     pub(crate) fn into_raw(self) -> *mut Pmsg {
         self.0
+    }
+
+    fn free(self, library: &Library) {
+        // SAFETY: it is in no list, so nothing else frees it.
+        unsafe { (library.free_message)(self.0) };
     }
 }
 
@@ -63,6 +68,12 @@ pub(crate) struct Pairs {
     all: HashMap<c_int, Pair>,
     /// Whole messages, in their order, which PVM does not have yet.
     ready: VecDeque<Loose>,
+    /// The progress thread receives: it keeps copies.
+    pub(crate) is_away: bool,
+    /// What it has received.
+    copies: Vec<(Head, Vec<u8>)>,
+    /// Messages that are not whole, and will not be.
+    dropped: Vec<Loose>,
     pub(crate) counts: Counts,
 }
 
@@ -72,6 +83,7 @@ pub(crate) struct Counts {
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) returned: u64,
+    pub(crate) switches: u64,
 }
 
 /// The words of a piece: what is in front of each message of PVM's.
@@ -148,7 +160,15 @@ pub(crate) fn name_of(task: c_int) -> String {
 
 impl Pairs {
     pub(crate) fn new(library: &'static Library) -> Pairs {
-        Pairs { library, all: HashMap::new(), ready: VecDeque::new(), counts: Counts::default() }
+        Pairs {
+            library,
+            all: HashMap::new(),
+            ready: VecDeque::new(),
+            is_away: false,
+            copies: vec![],
+            dropped: vec![],
+            counts: Counts::default(),
+        }
     }
 
     pub(crate) fn pair(&mut self, task: c_int) -> &mut Pair {
@@ -164,24 +184,38 @@ impl Pairs {
         self.all.values().filter_map(|pair| pair.connection)
     }
 
-    /// How many tasks get active messages.
-    pub(crate) fn switched(&self) -> usize {
-        self.all.values().filter(|pair| pair.stage == Stage::Switched).count()
-    }
-
     /// The next whole message.
     pub(crate) fn take(&mut self) -> Option<Loose> {
         self.ready.pop_front()
     }
 
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Whether messages wait for the program's next call.
+    pub(crate) fn has_arrived(&self) -> bool {
+        !self.ready.is_empty() || !self.copies.is_empty()
     }
 
     /// A piece of a message has arrived.
     pub(crate) fn arrived<S>(&mut self, message: &Message<'_, S>) {
         let head = Head::of(|at| message.word(at));
-        let Some(fragments) = fragments(head, message.payload()) else { return };
+        match self.is_away {
+            true => self.copies.push((head, message.payload().to_vec())),
+            false => self.take_piece(head, message.payload()),
+        }
+    }
+
+    /// The program calls: its messages are built from what the progress thread has received.
+    pub(crate) fn catch_up(&mut self) {
+        if self.copies.is_empty() && self.dropped.is_empty() {
+            return;
+        }
+        for (head, payload) in mem::take(&mut self.copies) {
+            self.take_piece(head, &payload);
+        }
+        self.dropped.drain(..).for_each(|message| message.free(self.library));
+    }
+
+    fn take_piece(&mut self, head: Head, payload: &[u8]) {
+        let Some(fragments) = fragments(head, payload) else { return };
         let library = self.library;
         let pair = self.all.entry(head.source).or_default();
         let whole = pair.part.take().map_or_else(|| library.build(&[], head.encoding), Loose::into_raw);
@@ -231,27 +265,18 @@ impl Pairs {
     pub(crate) fn end(&mut self, task: c_int) -> Option<Connection> {
         let pair = self.all.get_mut(&task)?;
         pair.stage = Stage::Own;
-        if let Some(part) = pair.part.take() {
-            // SAFETY: it is in no list.
-            unsafe { (self.library.free_message)(part.into_raw()) };
-        }
+        self.dropped.extend(pair.part.take());
         pair.connection.take()
-    }
-
-    /// The messages that nobody gets are freed.
-    fn free_all(&mut self) {
-        let held = self.all.values_mut().flat_map(|pair| pair.held.drain(..).chain(pair.part.take()));
-        for message in held.chain(self.ready.drain(..)) {
-            debug_assert_ne!(message.0, ptr::null_mut());
-            // SAFETY: it is in no list.
-            unsafe { (self.library.free_message)(message.into_raw()) };
-        }
     }
 }
 
+/// Frees the messages that the program does not get.
 impl Drop for Pairs {
     fn drop(&mut self) {
-        self.free_all();
+        let held = self.all.values_mut().flat_map(|pair| pair.held.drain(..).chain(pair.part.take()));
+        for message in held.chain(self.ready.drain(..)).chain(self.dropped.drain(..)) {
+            message.free(self.library);
+        }
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, EndpointError, HandlerId, Node, NodeDescriptor, OpenError, Owner, Request};
-use am_c_runtime::NodeOwner;
+use am_api::{Endpoint, EndpointError, Framing, HandlerId, Node, NodeDescriptor, OpenError, Owner, Request};
+use am_c_runtime::{NodeOwner, Waker};
 use parking_lot::Mutex;
 
 use crate::environment;
 use crate::library::Library;
 use crate::pair::{Loose, Pairs, name_of};
+use crate::progress::{self, Step};
+use crate::wait;
 
 /// The endpoint of a task's node.
 pub(crate) const ENDPOINT: &str = "pvm";
@@ -28,6 +31,10 @@ pub(crate) struct Process {
     pub(crate) pairs: Pairs,
     pub(crate) node: Node,
     descriptor: NodeDescriptor,
+    /// Ends the sleep of its thread.
+    waker: Arc<Waker>,
+    /// Readable when the thread has received messages, for a program that waits on it.
+    bell: Waker,
     /// The tag that a peer has to know.
     pub(crate) tag: u64,
     _owner: NodeOwner,
@@ -40,11 +47,37 @@ unsafe impl Send for Process {}
 /// The one process. It is locked only where nothing of PVM's that may call back runs.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
+/// How long the end of the process waits for a call that has the lock.
+const BUSY: Duration = Duration::from_millis(500);
+
 /// Whether there is one: looked at without the lock.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// No node could be opened. All messages take PVM's own routes.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// The program waits on descriptors.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program waits on descriptors.
+#[inline]
+pub(crate) fn is_watched() -> bool {
+    IS_WATCHED.load(Ordering::Relaxed)
+}
+
+/// A turn of the progress thread of the process that has this waker.
+fn turn(waker: &Arc<Waker>) -> Step {
+    let mut slot = PROCESS.lock();
+    match slot.as_mut().filter(|process| Arc::ptr_eq(&process.waker, waker)) {
+        None => Step::End,
+        // It has just begun a call, and receives itself.
+        Some(_) if progress::is_inside() => Step::Again,
+        Some(process) => match process.poll_away() {
+            true => Step::Again,
+            false => Step::Sleep,
+        },
+    }
+}
 
 /// Why there is no node.
 #[derive(Debug, thiserror::Error)]
@@ -94,15 +127,19 @@ pub(crate) fn with_opened<T>(library: &'static Library, work: impl FnOnce(&mut P
 
 /// Close the node, after everything that was sent has been accepted, or this time is over.
 pub(crate) fn close(time: Duration) {
+    // `exit` in a signal handler may have interrupted the call that has the lock.
+    if !is_open() || PROCESS.try_lock_for(BUSY).is_none() {
+        return;
+    }
     wait_accepted(time);
     let process = {
         let mut slot = PROCESS.lock();
         IS_OPEN.store(false, Ordering::Relaxed);
         slot.take()
     };
-    if let Some(process) = &process
-        && environment::wants_report()
-    {
+    let Some(process) = process else { return };
+    progress::end(&process.waker);
+    if environment::wants_report() {
         environment::say(&process.report());
     }
 }
@@ -116,7 +153,7 @@ pub(crate) fn wait_accepted(time: Duration) {
             process.prepare_wait().then(|| process.descriptor())
         });
         if let Some(Some(descriptor)) = descriptor {
-            crate::wait::sleep_on(&[descriptor], Some(until.saturating_duration_since(Instant::now())));
+            wait::sleep_on(&[descriptor], Some(until.saturating_duration_since(Instant::now())));
         }
     }
 }
@@ -126,7 +163,10 @@ impl Process {
         let owner = Owner::new()?;
         let own = name_of(library.own_tid());
         let open = |transport: &String| {
-            Node::builder(&own).unique_name().max_message(LONGEST).message_memory(4 * LONGEST).open(transport)
+            let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(4 * LONGEST);
+            // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
+            let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Plain) };
+            builder.open(transport)
         };
         let mut tries = environment::transports(library).into_iter();
         let mut node = open(&tries.next().unwrap_or_default());
@@ -142,30 +182,55 @@ impl Process {
         endpoint.on_connection(|pairs, event| pairs.changed(event.change, event.connection, event.peer.node.as_str()));
         endpoint.on_returned(|pairs, _| pairs.counts.returned += 1);
         let descriptor = endpoint.descriptor()?;
-        let pairs = Pairs::new(library);
-        Ok(Process { endpoint, pairs, node, descriptor, tag, _owner: NodeOwner::new(owner) })
+        let (pairs, waker, bell) = (Pairs::new(library), progress::start(descriptor.clone(), turn)?, Waker::new()?);
+        Ok(Process { endpoint, pairs, node, descriptor, waker, bell, tag, _owner: NodeOwner::new(owner) })
     }
 
     /// Receive, and send what waits.
     pub(crate) fn poll(&mut self) -> usize {
+        self.pairs.catch_up();
         self.endpoint.poll(&mut self.pairs)
     }
 
     /// The next whole message, if one has arrived.
     pub(crate) fn take(&mut self) -> Option<Loose> {
-        if !self.pairs.has_ready() {
-            self.poll();
+        let ready = self.pairs.take();
+        if ready.is_some() {
+            return ready;
         }
+        self.poll();
         self.pairs.take()
+    }
+
+    /// A turn of the progress thread. Returns whether something has happened.
+    fn poll_away(&mut self) -> bool {
+        self.pairs.is_away = true;
+        let handled = self.endpoint.poll(&mut self.pairs);
+        self.pairs.is_away = false;
+        if self.pairs.has_arrived() && IS_WATCHED.load(Ordering::Relaxed) {
+            self.bell.wake();
+        }
+        handled > 0 || !self.endpoint.prepare_wait().unwrap_or(true)
     }
 
     /// Whether a sleep on the descriptor misses nothing.
     pub(crate) fn prepare_wait(&mut self) -> bool {
-        !self.pairs.has_ready() && self.endpoint.prepare_wait().unwrap_or(false)
+        !self.pairs.has_arrived() && self.endpoint.prepare_wait().unwrap_or(false)
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
+    }
+
+    /// The program waits on descriptors from now on.
+    pub(crate) fn watch(&self) -> [RawFd; 2] {
+        IS_WATCHED.store(true, Ordering::Relaxed);
+        [self.descriptor(), self.bell.as_fd().as_raw_fd()]
+    }
+
+    /// What the bell was rung for is no news any more.
+    pub(crate) fn silence(&self) {
+        self.bell.clear();
     }
 
     fn is_all_accepted(&mut self) -> bool {
@@ -181,7 +246,7 @@ impl Process {
 
     fn report(&self) -> String {
         let counts = self.pairs.counts;
-        let (name, peers) = (self.node.name(), self.pairs.switched());
+        let (name, peers) = (self.node.name(), counts.switches);
         format!(
             "pvm-am: {name}: {} messages sent and {} received as active messages, {} returned, {peers} tasks reached, over {}",
             counts.sent,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use libc::timeval;
 
 use crate::library::Library;
+use crate::progress::Away;
 
 /// Without a wait.
 pub(crate) const NOW: Option<&timeval> = Some(&timeval { tv_sec: 0, tv_usec: 0 });
@@ -45,6 +46,8 @@ pub(crate) fn during<T>(what: Within, work: impl FnOnce() -> T) -> T {
 /// Call PVM's own `mroute`. `None` waits for a message.
 pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     let time = time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut());
+    // It may wait for another task's answer.
+    let _away = Away::begin();
     // SAFETY: PVM only reads the time.
     during(Within::Route, || unsafe { (library.route)(mid, to, tag, time) })
 }

@@ -9,13 +9,12 @@
 //!   then, until a message has arrived, or the time is over
 //!     active messages that have arrived ─▶ PVM's list (mesg_input)
 //!     the daemon's socket, direct routes ─▶ PVM's own mroute, without a wait
-//!     nothing: yield for a moment, then sleep on both
+//!     nothing: spin for a moment, then sleep on both
 //! ```
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::hint;
 use std::time::{Duration, Instant};
 
 use libc::timeval;
@@ -26,6 +25,7 @@ use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, Pmsg, TASK_EXI
 use crate::library::Library;
 use crate::pair::{Loose, Stage};
 use crate::process::{self, Process};
+use crate::progress::Call;
 use crate::pvm_route::{self, NOW, Within, during, within};
 use crate::send::{self, Progress, Sent};
 use crate::wait::sleep_on;
@@ -35,8 +35,9 @@ const NOT_IMPLEMENTED: c_int = -24;
 /// No direct route is allowed.
 const NOT_ALLOWED: c_int = 1;
 
-/// How long a call that waits looks again and again before it sleeps.
-const YIELDING: Duration = Duration::from_micros(100);
+/// How long a call that waits looks again and again before it sleeps. A yield instead would give a busy processor away for milliseconds,
+/// and the kernel prefers what it wakes.
+const SPIN: Duration = Duration::from_micros(10);
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
 /// How long a task that ends waits until its messages are accepted.
@@ -48,9 +49,6 @@ static LATER: Mutex<VecDeque<(Loose, c_int, c_int)>> = Mutex::new(VecDeque::new(
 /// When the daemon's socket was last looked at.
 static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// The program has asked for the descriptors to wait on.
-static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-
 /// PVM's `mroute`, whose place this takes.
 pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     // SAFETY: a number, of a message or not.
@@ -58,6 +56,7 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
     if within() != Within::None {
         return route_in_handler(library, message, (mid, to, tag), time);
     }
+    let _call = Call::begin();
     let mut count = 0;
     if !message.is_null() {
         // SAFETY: a message of PVM's.
@@ -189,10 +188,11 @@ fn receive(library: &'static Library, mut count: c_int, time: Option<&timeval>) 
     loop {
         send_later(library);
         count += deliver(library);
-        if count == 0 || is_look_due() {
+        if idle.is_none() || is_look_due() {
             match look(library) {
                 found @ 0.. => count += found,
-                error => return error,
+                // The next call meets it again.
+                error => return if count > 0 { count } else { error },
             }
         }
         let is_over = time.is_some_and(|time| time.is_zero()) || until.is_some_and(|until| until <= Instant::now());
@@ -219,11 +219,11 @@ fn serve(library: &'static Library, idle: &mut Option<Instant>, until: Option<In
     count + found
 }
 
-/// Nothing has happened: yield, or sleep until something does.
+/// Nothing has happened: spin, or sleep until something does.
 fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
     let since = *idle.get_or_insert_with(Instant::now);
-    if since.elapsed() < YIELDING {
-        thread::yield_now();
+    if since.elapsed() < SPIN {
+        hint::spin_loop();
         return;
     }
     let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
@@ -237,16 +237,20 @@ fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
     sleep_on(&descriptors, until.map(|until| until.saturating_duration_since(Instant::now())));
 }
 
-/// The node's descriptor, for a program that waits on it. It is readable as soon as the program has to call PVM.
-pub(crate) fn watch(library: &'static Library) -> Option<c_int> {
-    IS_WATCHED.store(true, Ordering::Relaxed);
+/// The node's descriptors, for a program that waits on them. One is readable as soon as the program has to call PVM.
+pub(crate) fn watch(library: &'static Library) -> Option<[c_int; 2]> {
+    let descriptors = process::with(|process| process.watch());
     arm(library);
-    process::with(|process| process.descriptor())
+    descriptors
 }
 
-/// After each call: the program may wait on the node's descriptor next.
+/// After each call: the program may wait on the node's descriptors next.
 fn arm(library: &Library) {
-    while IS_WATCHED.load(Ordering::Relaxed) && process::with(Process::prepare_wait) == Some(false) {
+    if !process::is_watched() {
+        return;
+    }
+    _ = process::with(|process| process.silence());
+    while process::with(Process::prepare_wait) == Some(false) {
         deliver(library);
     }
 }

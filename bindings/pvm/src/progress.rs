@@ -1,0 +1,161 @@
+//! The progress thread, which receives, acknowledges and sends again while the program computes. It touches nothing of PVM's: it keeps copies
+//! of what has arrived, and the program's next call gives them to PVM.
+//!
+//! ```text
+//!   the program               this thread
+//!   calls PVM now and then    naps, a millisecond each
+//!   waits in PVM for longer   sleeps until it leaves: the call receives itself
+//!   computes                  sleeps on the node's descriptor, and receives
+//! ```
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use am_api::NodeDescriptor;
+use am_c_runtime::Waker;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use parking_lot::Mutex;
+
+const NAP: Duration = Duration::from_millis(1);
+
+/// How often the program has left PVM.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+/// The program is in PVM.
+static IS_INSIDE: AtomicBool = AtomicBool::new(false);
+/// The thread sleeps until the program leaves PVM.
+static IS_AWAY: AtomicBool = AtomicBool::new(false);
+/// Ends the sleep of the thread.
+static WAKER: Mutex<Option<Arc<Waker>>> = Mutex::new(None);
+
+/// A call of the program, as long as it lasts.
+#[derive(Debug)]
+pub(crate) struct Call(());
+
+impl Call {
+    #[inline]
+    pub(crate) fn begin() -> Call {
+        IS_INSIDE.store(true, Ordering::SeqCst);
+        Call(())
+    }
+}
+
+impl Drop for Call {
+    #[inline]
+    fn drop(&mut self) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        IS_INSIDE.store(false, Ordering::SeqCst);
+        if IS_AWAY.load(Ordering::SeqCst) {
+            wake();
+        }
+    }
+}
+
+/// A part of a call that receives nothing: the thread does it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Away {
+    was_inside: bool,
+}
+
+impl Away {
+    #[inline]
+    pub(crate) fn begin() -> Away {
+        Away { was_inside: IS_INSIDE.swap(false, Ordering::SeqCst) }
+    }
+}
+
+impl Drop for Away {
+    #[inline]
+    fn drop(&mut self) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        IS_INSIDE.store(self.was_inside, Ordering::SeqCst);
+    }
+}
+
+/// Whether the program is in PVM.
+pub(crate) fn is_inside() -> bool {
+    IS_INSIDE.load(Ordering::SeqCst)
+}
+
+#[cold]
+fn wake() {
+    IS_AWAY.store(false, Ordering::SeqCst);
+    WAKER.lock().iter().for_each(|waker| waker.wake());
+}
+
+/// What the thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something has happened: look again.
+    Again,
+    /// Nothing has: sleep on the descriptor.
+    Sleep,
+    /// The node is closed.
+    End,
+}
+
+/// Start the thread of a node. `turn` does a turn of it, if the program is not in PVM.
+pub(crate) fn start(descriptor: NodeDescriptor, turn: fn(&Arc<Waker>) -> Step) -> io::Result<Arc<Waker>> {
+    let waker = Arc::new(Waker::new()?);
+    *WAKER.lock() = Some(waker.clone());
+    // Signals are for the program's own threads.
+    let mut before = SigSet::empty();
+    _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
+    let own = waker.clone();
+    let started = thread::Builder::new().name("pvm-am".into()).spawn(move || run(&descriptor, &own, turn));
+    _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
+    started.map(|_| waker)
+}
+
+/// The node is closed: the thread ends.
+pub(crate) fn end(waker: &Waker) {
+    IS_AWAY.store(false, Ordering::SeqCst);
+    waker.wake();
+}
+
+fn run(descriptor: &NodeDescriptor, waker: &Arc<Waker>, turn: fn(&Arc<Waker>) -> Step) {
+    let mut seen = CALLS.load(Ordering::Relaxed);
+    loop {
+        let calls = CALLS.load(Ordering::Relaxed);
+        if calls != seen {
+            seen = calls;
+            thread::sleep(NAP);
+            continue;
+        }
+        if is_inside() {
+            if !sleep_away(waker) {
+                return;
+            }
+            thread::sleep(NAP);
+            continue;
+        }
+        waker.clear();
+        match turn(waker) {
+            Step::Again => {}
+            Step::Sleep if is_readable(&[descriptor.as_fd(), waker.as_fd()]) => {}
+            Step::Sleep | Step::End => return,
+        }
+    }
+}
+
+/// Sleep until the program leaves PVM. Whether the descriptor is still there.
+fn sleep_away(waker: &Waker) -> bool {
+    waker.clear();
+    IS_AWAY.store(true, Ordering::SeqCst);
+    // It may have left in between, and not seen that.
+    let has_left = !is_inside();
+    let is_there = has_left || is_readable(&[waker.as_fd()]);
+    IS_AWAY.store(false, Ordering::SeqCst);
+    is_there
+}
+
+/// Sleep until one of these is readable. `false` if the program has closed one.
+fn is_readable(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> bool {
+    let mut on: Vec<PollFd<'_>> = descriptors.iter().map(|&on| PollFd::new(on, PollFlags::POLLIN)).collect();
+    _ = poll(&mut on, PollTimeout::NONE);
+    on.iter().all(|on| on.revents().is_none_or(|is| !is.contains(PollFlags::POLLNVAL)))
+}

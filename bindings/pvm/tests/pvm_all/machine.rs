@@ -1,0 +1,153 @@
+//! A virtual machine of one host: Debian's daemon, in a directory of its own, and programs in it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Longer than anything here takes when nothing is wrong.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A daemon, which is halted when this is dropped.
+pub(crate) struct Machine {
+    directory: TempDir,
+    daemon: Child,
+    library: PathBuf,
+}
+
+/// What became of a program.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) output: String,
+    pub(crate) errors: String,
+    /// What the daemon has written of the other tasks' standard error.
+    pub(crate) log: String,
+    pub(crate) is_good: bool,
+}
+
+impl Said {
+    /// How many active messages all tasks together have sent, as they report.
+    pub(crate) fn sent(&self) -> u64 {
+        let reports = self.errors.lines().chain(self.log.lines());
+        reports
+            .filter_map(|line| line.split_once(" messages sent and ")?.0.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum()
+    }
+}
+
+/// The library that cargo has built beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's file");
+    let library = test.parent().expect("its directory").join("libpvm_am.so");
+    assert!(library.exists(), "no {}", library.display());
+    library
+}
+
+impl Machine {
+    pub(crate) fn start() -> Machine {
+        let directory = tempfile::Builder::new().prefix("pvm-am").tempdir().expect("a directory");
+        let path = directory.path();
+        fs::write(path.join("hosts"), format!("* ep={}:/usr/bin\n", path.display())).expect("a file");
+        let mut command = Command::new("pvmd");
+        command.arg("hosts").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut daemon = in_directory(&mut command, path).spawn().expect("pvmd: scripts/setup --with-pvm");
+        // It names its socket when it is ready.
+        let mut line = [0; 1];
+        daemon.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("the name of its socket");
+        Machine { directory, daemon, library: library() }
+    }
+
+    /// Compile the program of this name into the machine's directory.
+    pub(crate) fn compile(&self, name: &str) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pvm_all/{name}.c"));
+        let options = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-strict-prototypes"];
+        let mut command = Command::new("cc");
+        command.args(options).arg(source).arg("-o").arg(self.directory.path().join(name)).arg("-lpvm3");
+        am_testing::c_program::run(&mut command);
+    }
+
+    /// A file of the machine's directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A command in this machine, without the library.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let own = self.path(program);
+        let mut command = Command::new(if own.exists() { own } else { program.into() });
+        in_directory(&mut command, self.directory.path());
+        command
+    }
+
+    /// The same with the library, and in all tasks that it spawns.
+    pub(crate) fn with_library(&self, program: &str, transport: &str) -> Command {
+        let mut command = self.command(program);
+        command.env("LD_PRELOAD", &self.library).env("PVM_AM", transport).env("PVM_AM_REPORT", "1");
+        command.env("PVM_EXPORT", "LD_PRELOAD:PVM_AM:PVM_AM_REPORT");
+        command
+    }
+
+    /// Run a command to its end, with this input.
+    pub(crate) fn run(&self, command: &mut Command, input: &str) -> Said {
+        let file = |name: &str| (File::create(self.path(name)).expect("a file"), self.path(name));
+        let ((output, output_at), (errors, errors_at)) = (file("output"), file("errors"));
+        let mut child = command.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn().expect("a program");
+        // A program may not read it.
+        _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+        let is_good = is_good(&mut child);
+        // The daemon hears of what other tasks say at their end a little later.
+        thread::sleep(Duration::from_millis(200));
+        let text = |at: &Path| String::from_utf8_lossy(&fs::read(at).unwrap_or_default()).into_owned();
+        Said { output: text(&output_at), errors: text(&errors_at), log: self.log(), is_good }
+    }
+
+    /// What the daemon has written.
+    fn log(&self) -> String {
+        let files = fs::read_dir(self.directory.path()).expect("its directory").flatten();
+        let is_log = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pvml."));
+        let logs = files.map(|file| file.path()).filter(is_log);
+        logs.filter_map(|path| fs::read(path).ok()).map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+    }
+}
+
+/// What a command needs to find the machine, and nothing of another one.
+fn in_directory<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
+    for name in ["PVMSOCK", "PVM_VMID", "PVMEPID", "LD_PRELOAD", "PVM_EXPORT"] {
+        command.env_remove(name);
+    }
+    command.current_dir(directory).env("HOME", directory).env("PVM_TMP", directory);
+    command.env("PVM_ROOT", "/usr/lib/pvm3").env("PVM_ALLOW_ROOT", "1")
+}
+
+/// Wait for the end of a program. It is killed where that takes too long.
+fn is_good(child: &mut Child) -> bool {
+    let end = Instant::now() + LONG;
+    loop {
+        match child.try_wait().expect("a child") {
+            Some(status) => return status.success(),
+            None if Instant::now() > end => {
+                _ = child.kill();
+                _ = child.wait();
+                return false;
+            }
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Halts the machine: its daemon ends, and with it every task.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let mut console = self.command("pvm");
+        let console = console.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        if let Ok(mut console) = console {
+            _ = console.stdin.take().expect("a pipe").write_all(b"halt\n");
+            is_good(&mut console);
+        }
+        is_good(&mut self.daemon);
+    }
+}

@@ -1,0 +1,117 @@
+//! Programs of our own, over each transport that needs no rights.
+
+use std::time::{Duration, Instant};
+
+use crate::machine::{Machine, Said};
+
+const TRANSPORTS: [&str; 3] = ["shm", "udp", "shm+udp"];
+
+/// Run this program in a machine of its own. It has to end well and say this, and its messages have to be active messages, at least so many
+/// of them.
+fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_least: u64) -> Said {
+    let machine = Machine::start();
+    machine.compile(program);
+    let said = machine.run(machine.with_library(program, transport).args(arguments), "");
+    assert!(said.is_good && said.output.contains(wanted), "{program} {arguments:?} over {transport}: {said:#?}");
+    assert!(said.sent() >= at_least, "{} active messages: {said:#?}", said.sent());
+    said
+}
+
+#[test]
+fn messages_keep_their_order_while_a_pair_changes_its_route() {
+    for transport in TRANSPORTS {
+        check("order", &["3000"], transport, "3000 messages in their order", 4000);
+    }
+}
+
+#[test]
+fn direct_routes_are_not_needed_where_they_are_wanted() {
+    const DIRECT: &str = "3";
+    const NONE: &str = "1";
+    check("order", &["2000", DIRECT], "shm", "2000 messages in their order", 2500);
+    check("order", &["2000", NONE], "shm", "2000 messages in their order", 2500);
+}
+
+#[test]
+fn tasks_without_the_library_get_their_messages() {
+    for route in ["2", "3"] {
+        let machine = Machine::start();
+        machine.compile("order");
+        let mut command = machine.with_library("order", "shm+udp");
+        // Its child does not have the library.
+        command.env_remove("PVM_EXPORT").args(["1000", route]);
+        let said = machine.run(&mut command, "");
+        assert!(said.is_good && said.output.contains("1000 messages in their order"), "{said:#?}");
+        assert_eq!(said.sent(), 0, "{said:#?}");
+        let without = machine.run(machine.command("order").args(["1000", route]), "");
+        assert!(without.is_good && without.output.contains("1000 messages in their order"), "{without:#?}");
+    }
+}
+
+#[test]
+fn all_reach_all() {
+    check("all", &["8", "30"], "shm+udp", "8 tasks, 30 rounds: all contents are right", 1000);
+    check("all", &["5", "40"], "udp", "5 tasks, 40 rounds: all contents are right", 400);
+}
+
+#[test]
+fn the_notice_of_an_exit_comes_after_the_last_message() {
+    for transport in TRANSPORTS {
+        check("ending", &["leave", "5"], transport, "5 tasks have ended, with whole messages", 200);
+        check("ending", &["exit", "5"], transport, "5 tasks have ended, with whole messages", 200);
+    }
+}
+
+#[test]
+fn a_killed_task_leaves_no_part_of_a_message() {
+    for transport in TRANSPORTS {
+        check("ending", &["kill", "15"], transport, "15 tasks have ended, with whole messages", 100);
+        check("ending", &["abort", "5"], transport, "5 tasks have ended", 50);
+    }
+}
+
+#[test]
+fn a_wait_costs_nothing_and_a_task_that_computes_receives() {
+    for transport in TRANSPORTS {
+        check("waiting", &[], transport, "a wait costs nothing", 24);
+    }
+}
+
+#[test]
+fn select_sees_each_message() {
+    for transport in TRANSPORTS {
+        check("descriptors", &[], transport, "select has seen 200 messages", 200);
+    }
+}
+
+#[test]
+fn handlers_of_the_program_send() {
+    for transport in TRANSPORTS {
+        check("handlers", &[], transport, "handlers have answered 300 times, and a task reaches itself", 900);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_machine() {
+    let names = || -> Vec<_> {
+        let files = std::fs::read_dir("/dev/shm").expect("shared memory").flatten().map(|file| file.file_name());
+        files.filter(|name| name.to_string_lossy().starts_with("am-pvm-")).collect()
+    };
+    let before = names();
+    check("all", &["4", "3"], "shm", "4 tasks", 1);
+    // Other tests have links of their own meanwhile.
+    let end = Instant::now() + Duration::from_secs(60);
+    while names().iter().any(|name| !before.contains(name)) {
+        assert!(Instant::now() < end, "{:?}", names());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn an_unknown_transport_is_one_warning_and_the_program_runs() {
+    let machine = Machine::start();
+    machine.compile("all");
+    let said = machine.run(machine.with_library("all", "pigeon:7").args(["3", "3"]), "");
+    assert!(said.is_good && said.output.contains("all contents are right"), "{said:#?}");
+    assert_eq!(said.errors.matches("The messages of this task take PVM's own routes").count(), 1, "{said:#?}");
+}
