@@ -1,5 +1,6 @@
 //! Programs of PVM in a virtual machine of Debian's daemon, with and without the library. They need the packages that
 //! `scripts/setup --with-pvm` installs.
 
+mod examples;
 mod machine;
 mod programs;
