@@ -17,7 +17,9 @@ use std::ffi::c_int;
 
 use am_api::{Address, NotOpen, transports};
 
-use crate::layout::{self, CONTROL, DAEMON, DAEMON_CONTEXT, NO_OPERATION, NOTIFY, Pmsg, TASK_EXIT, XDR};
+use crate::layout::{
+    self, CONNECT_ANSWER, CONTROL, DAEMON, DAEMON_CONTEXT, NO_OPERATION, NOTIFY, Pmsg, TASK_EXIT, XDR,
+};
 use crate::library::Library;
 use crate::pair::Stage;
 use crate::process::{self, ENDPOINT, Process};
@@ -28,6 +30,9 @@ const MARK: &[u8; 4] = b"AM\x00\x01";
 
 /// PVM's number for a notification of a task's exit.
 const EXIT_OF_TASK: c_int = 1;
+
+/// The version of PVM's protocol between tasks and daemons.
+const PROTOCOL: c_int = 1318;
 
 /// A direct route is allowed, and not asked for.
 pub(crate) const ALLOWED: c_int = 2;
@@ -157,6 +162,14 @@ fn watch(library: &Library, task: c_int) {
     send_own(library, DAEMON, DAEMON_CONTEXT, NOTIFY, &bytes);
 }
 
+/// Refuse a direct route to a task that has this library.
+pub(crate) fn refuse_direct_route(library: &Library, task: c_int) {
+    // PVM's protocol, no, and an empty text with its end.
+    let numbers = [PROTOCOL, 1, 1, 0];
+    let bytes: Vec<u8> = numbers.into_iter().flat_map(c_int::to_be_bytes).collect();
+    send_own(library, task, CONTROL, CONNECT_ANSWER, &bytes);
+}
+
 /// Offer active messages to this task, once.
 pub(crate) fn offer(library: &'static Library, task: c_int) {
     let place = process::with_opened(library, |process| {
@@ -176,6 +189,7 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
             let is_new = process::with(|process| {
                 place.note(process, layout::are_near(from, library.own_tid()));
                 let pair = process.pairs.pair(from);
+                pair.has_library = true;
                 let is_new = matches!(pair.stage, Stage::Asked | Stage::Agreed);
                 if pair.stage == Stage::Asked {
                     pair.stage = Stage::Agreed;
@@ -193,7 +207,9 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
 fn offered(library: &'static Library, from: c_int, place: &Place) {
     let own = library.own_tid();
     let accepted = process::with_opened(library, |process| {
-        let stage = process.pairs.pair(from).stage;
+        let pair = process.pairs.pair(from);
+        pair.has_library = true;
+        let stage = pair.stage;
         let is_crossed = stage == Stage::Asked && own < from;
         if is_crossed || !matches!(stage, Stage::New | Stage::Asked) {
             return None;

@@ -1,12 +1,12 @@
 //! The names that PVM's library calls, and that this library takes the place of.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::net::Ipv4Addr;
 use std::slice;
 use std::sync::OnceLock;
 
-use am_c_runtime::{at_exit, call, keep_error, last_error};
+use am_c_runtime::{at_exit, call};
 use libc::timeval;
 use parking_lot::Mutex;
 
@@ -184,21 +184,4 @@ pub unsafe extern "C-unwind" fn hex_inadport(text: *mut c_char, address: *mut li
     if within() == Within::None {
         environment::note_host(Ipv4Addr::from(host));
     }
-}
-
-/// Whether the PVM library of this process is known. NULL, or why not.
-// SAFETY: no other library has this name.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn pvm_am_check() -> *const c_char {
-    let check = || {
-        let checked = Library::open().and_then(|library| library.check());
-        checked.map_or_else(
-            |why| {
-                keep_error(why.to_string());
-                last_error()
-            },
-            |()| std::ptr::null(),
-        )
-    };
-    call(check, |_| CStr::as_ptr(c"a bug in this library"))
 }

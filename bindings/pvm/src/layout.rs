@@ -109,6 +109,7 @@ pub(crate) const DAEMON: c_int = c_int::MIN;
 /// The context of messages between the libraries of two tasks, and their tags.
 pub(crate) const CONTROL: c_int = 0x0007_ffff;
 pub(crate) const CONNECT_REQUEST: c_int = 0x8003_0001_u32 as c_int;
+pub(crate) const CONNECT_ANSWER: c_int = 0x8003_0002_u32 as c_int;
 pub(crate) const TASK_EXIT: c_int = 0x8003_0003_u32 as c_int;
 /// A task without this library drops these.
 pub(crate) const NO_OPERATION: c_int = 0x8003_0004_u32 as c_int;

@@ -16,6 +16,7 @@
 //!   progress.rs              a thread that receives while the program computes
 //!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's
 //!   library.rs, layout.rs    PVM's functions, variables and structures, checked at load
+//!   check.rs                 what `pvm-am check` asks
 //! ```
 //!
 //! What is for the daemon goes to the daemon. A task without this library never answers an offer, and stays on PVM's own route.
@@ -25,6 +26,7 @@
 
 mod agree;
 mod calls;
+mod check;
 mod environment;
 mod layout;
 mod library;
@@ -36,4 +38,4 @@ mod route;
 mod send;
 mod wait;
 
-pub use calls::{hex_inadport, mesg_input, mroute, pvm_am_check, pvm_getfds, pvmendtask, pvmmcast};
+pub use calls::{hex_inadport, mesg_input, mroute, pvm_getfds, pvmendtask, pvmmcast};

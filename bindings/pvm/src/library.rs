@@ -9,7 +9,7 @@ use libc::timeval;
 use crate::layout::{self, Frag, HEADROOM, Pmsg, XDR};
 
 /// The versions whose structures are known.
-const KNOWN: &CStr = c"3.4.6";
+const KNOWN: &str = "3.4.6";
 
 /// Why this library steps aside.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +18,9 @@ pub(crate) enum Unknown {
     NoLibrary,
     #[error("libpvm3.so.3 has no `{0}`")]
     Missing(&'static str),
-    #[error("libpvm3.so.3 is version {0}, and this library knows {KNOWN}", KNOWN = KNOWN.to_string_lossy())]
+    #[error("libpvm3.so.3 is version {0}, and this library knows {KNOWN}")]
     Version(String),
-    #[error("the structures of libpvm3.so.3 are not those of version {KNOWN}: {0}", KNOWN = KNOWN.to_string_lossy())]
+    #[error("the structures of libpvm3.so.3 are not those of version {KNOWN}: {0}")]
     Structure(&'static str),
 }
 
@@ -98,12 +98,18 @@ impl Library {
         if loaded.is_null() { Err(Unknown::NoLibrary) } else { Library::load(loaded) }
     }
 
-    /// Whether its version and its structures are known. Looked at once.
-    pub(crate) fn check(&self) -> Result<(), Unknown> {
+    /// Its version.
+    pub(crate) fn version_text(&self) -> String {
         // SAFETY: it returns a text that stays.
         let version = unsafe { CStr::from_ptr((self.version)()) };
+        version.to_string_lossy().into_owned()
+    }
+
+    /// Whether its version and its structures are known. Looked at once.
+    pub(crate) fn check(&self) -> Result<(), Unknown> {
+        let version = self.version_text();
         if version != KNOWN {
-            return Err(Unknown::Version(version.to_string_lossy().into_owned()));
+            return Err(Unknown::Version(version));
         }
         let message = self.build(&[b"12345", b"678"], XDR);
         let checked = self.check_message(message);

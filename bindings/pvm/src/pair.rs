@@ -53,6 +53,8 @@ pub(crate) enum Stage {
 pub(crate) struct Pair {
     pub(crate) stage: Stage,
     pub(crate) connection: Option<Connection>,
+    /// The other task has this library.
+    pub(crate) has_library: bool,
     /// The other task has switched: nothing more comes by PVM's own route.
     has_switched: bool,
     /// Whole messages that arrived before those of PVM's own route.
@@ -178,6 +180,11 @@ impl Pairs {
     /// The other task's stage, and the connection with it.
     pub(crate) fn stage(&self, task: c_int) -> (Stage, Option<Connection>) {
         self.all.get(&task).map_or_else(Default::default, |pair| (pair.stage, pair.connection))
+    }
+
+    /// Whether the other task has shown that it has this library.
+    pub(crate) fn has_library(&self, task: c_int) -> bool {
+        self.all.get(&task).is_some_and(|pair| pair.has_library)
     }
 
     pub(crate) fn connections(&self) -> impl Iterator<Item = Connection> {

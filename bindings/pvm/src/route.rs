@@ -32,12 +32,10 @@ use crate::wait::sleep_on;
 
 /// PVM's error for a handler that wants to wait.
 const NOT_IMPLEMENTED: c_int = -24;
-/// No direct route is allowed.
-const NOT_ALLOWED: c_int = 1;
 
 /// How long a call that waits looks again and again before it sleeps. A yield instead would give a busy processor away for milliseconds,
 /// and the kernel prefers what it wakes.
-const SPIN: Duration = Duration::from_micros(10);
+const SPIN: Duration = Duration::from_micros(20);
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
 /// How long a task that ends waits until its messages are accepted.
@@ -188,7 +186,7 @@ fn receive(library: &'static Library, mut count: c_int, time: Option<&timeval>) 
     loop {
         send_later(library);
         count += deliver(library);
-        if idle.is_none() || is_look_due() {
+        if is_look_due() {
             match look(library) {
                 found @ 0.. => count += found,
                 // The next call meets it again.
@@ -235,6 +233,8 @@ fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
         None => own.collect(),
     };
     sleep_on(&descriptors, until.map(|until| until.saturating_duration_since(Instant::now())));
+    // It may be the daemon that ended the sleep.
+    *LOOKED.lock() = None;
 }
 
 /// The node's descriptors, for a program that waits on them. One is readable as soon as the program has to call PVM.
@@ -316,11 +316,14 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
             _ = process::with(|process| process.end(c_int::from_be_bytes(task)));
         }
     }
-    let has_agreed = || process::with(|process| !matches!(process.pairs.stage(from).0, Stage::New | Stage::Own));
-    // SAFETY: as above.
-    let pass = || unsafe { (library.input)(message) };
-    if (context, tag) == (CONTROL, CONNECT_REQUEST) && has_agreed() == Some(true) {
-        return library.with_route_option(NOT_ALLOWED, pass);
+    if (context, tag) == (CONTROL, CONNECT_REQUEST)
+        && process::with(|process| process.pairs.has_library(from)) == Some(true)
+    {
+        // PVM would answer two requests that cross in a way that opens a direct route beside the active messages, and loses the order.
+        agree::refuse_direct_route(library, from);
+        // SAFETY: as above.
+        return unsafe { (library.free_message)(message) };
     }
-    pass()
+    // SAFETY: as above.
+    unsafe { (library.input)(message) }
 }

@@ -3,6 +3,9 @@
 
 int main(int count, char **arguments) {
     int tasks = count > 1 ? atoi(arguments[1]) : 4, rounds = count > 2 ? atoi(arguments[2]) : 10, own = pvm_mytid();
+    if (count > 3) {
+        pvm_setopt(PvmRoute, atoi(arguments[3]));
+    }
     int *tids = malloc(sizeof(int) * (size_t)tasks), rank = 0, parent = pvm_parent();
     if (parent == PvmNoParent) {
         tids[0] = own;

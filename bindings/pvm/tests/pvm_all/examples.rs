@@ -98,10 +98,10 @@ fn each_says_the_same_with_the_library() {
             println!(
                 "{:12} {} active messages: {}",
                 example.name,
-                with.sent(),
+                with.received(),
                 if is_same { "same" } else { "DIFFERS" }
             );
-            let has_enough = with.sent() >= example.at_least;
+            let has_enough = with.received() >= example.at_least;
             (!is_same || !has_enough).then(|| format!("{}: {without:#?}\n{with:#?}", example.name))
         })
         .collect();

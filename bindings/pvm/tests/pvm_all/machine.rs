@@ -30,12 +30,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// How many active messages all tasks together have sent, as they report.
-    pub(crate) fn sent(&self) -> u64 {
+    /// How many active messages all tasks together have received, as they report. A killed task reports nothing.
+    pub(crate) fn received(&self) -> u64 {
         let reports = self.errors.lines().chain(self.log.lines());
-        reports
-            .filter_map(|line| line.split_once(" messages sent and ")?.0.rsplit(' ').next()?.parse::<u64>().ok())
-            .sum()
+        let number =
+            |line: &str| line.split_once(" received as active messages")?.0.rsplit(' ').next()?.parse::<u64>().ok();
+        reports.filter_map(number).sum()
     }
 }
 

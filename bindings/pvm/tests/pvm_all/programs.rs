@@ -13,7 +13,7 @@ fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_le
     machine.compile(program);
     let said = machine.run(machine.with_library(program, transport).args(arguments), "");
     assert!(said.is_good && said.output.contains(wanted), "{program} {arguments:?} over {transport}: {said:#?}");
-    assert!(said.sent() >= at_least, "{} active messages: {said:#?}", said.sent());
+    assert!(said.received() >= at_least, "{} active messages: {said:#?}", said.received());
     said
 }
 
@@ -34,17 +34,21 @@ fn direct_routes_are_not_needed_where_they_are_wanted() {
 
 #[test]
 fn tasks_without_the_library_get_their_messages() {
-    for route in ["2", "3"] {
+    // PVM loses the order of a pair whose direct route opens under load, so that is not asked for here.
+    let runs: [(&str, &[&str], &str); 2] = [
+        ("order", &["1000", "2"], "1000 messages in their order"),
+        ("all", &["4", "20", "3"], "4 tasks, 20 rounds: all contents are right"),
+    ];
+    for (program, arguments, wanted) in runs {
         let machine = Machine::start();
-        machine.compile("order");
-        let mut command = machine.with_library("order", "shm+udp");
-        // Its child does not have the library.
-        command.env_remove("PVM_EXPORT").args(["1000", route]);
-        let said = machine.run(&mut command, "");
-        assert!(said.is_good && said.output.contains("1000 messages in their order"), "{said:#?}");
-        assert_eq!(said.sent(), 0, "{said:#?}");
-        let without = machine.run(machine.command("order").args(["1000", route]), "");
-        assert!(without.is_good && without.output.contains("1000 messages in their order"), "{without:#?}");
+        machine.compile(program);
+        let mut command = machine.with_library(program, "shm+udp");
+        // Its children do not have the library.
+        let said = machine.run(command.env_remove("PVM_EXPORT").args(arguments), "");
+        assert!(said.is_good && said.output.contains(wanted), "{said:#?}");
+        assert_eq!(said.received(), 0, "{said:#?}");
+        let without = machine.run(machine.command(program).args(arguments), "");
+        assert!(without.is_good && without.output.contains(wanted), "{without:#?}");
     }
 }
 
