@@ -20,6 +20,7 @@ static void say(int to, int number, char *bytes) {
     pvm_pkint(&number, 1, 1);
     pvm_pkint(&length, 1, 1);
     pvm_pkbyte(bytes, length, 1);
+    pvm_pkint(&number, 1, 1);
     if (mixed((unsigned)number, 3) % 8 == 0) {
         pvm_mcast(&to, 1, TAG);
     } else {
@@ -37,6 +38,10 @@ static void hear(int from, int number, char *bytes) {
     }
     memset(bytes, 0, (size_t)length);
     pvm_upkbyte(bytes, length, 1);
+    pvm_upkint(&is, 1, 1);
+    if (is != number) {
+        fail("%d behind the bytes of message %d", is, number);
+    }
     for (int i = 0; i < length; i++) {
         if (bytes[i] != (char)(number + i)) {
             fail("byte %d of message %d", i, number);
@@ -51,6 +56,8 @@ int main(int count, char **arguments) {
         pvm_setopt(PvmRoute, atoi(arguments[2]));
     }
     if (other == PvmNoParent) {
+        /* Its fragments end between two words of XDR. */
+        pvm_setopt(PvmFragSize, 1001);
         spawn("order", arguments + 1, 1, &other);
     }
     for (int sent = 0, got = 0; got < messages;) {
