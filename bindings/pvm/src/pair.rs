@@ -55,6 +55,8 @@ pub(crate) struct Pair {
     pub(crate) connection: Option<Connection>,
     /// The other task has this library.
     pub(crate) has_library: bool,
+    /// The daemon has said that the other task has ended: nothing of it arrives any more.
+    pub(crate) is_gone: bool,
     /// The other task has switched: nothing more comes by PVM's own route.
     has_switched: bool,
     /// Whole messages that arrived before those of PVM's own route.
@@ -225,6 +227,9 @@ impl Pairs {
         let Some(fragments) = fragments(head, payload) else { return };
         let library = self.library;
         let pair = self.all.entry(head.source).or_default();
+        if pair.is_gone {
+            return;
+        }
         let whole = pair.part.take().map_or_else(|| library.build(&[], head.encoding), Loose::into_raw);
         fragments.into_iter().for_each(|fragment| library.append(whole, fragment));
         if head.has_more {

@@ -38,6 +38,8 @@ const NOT_IMPLEMENTED: c_int = -24;
 const SPIN: Duration = Duration::from_micros(20);
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
+/// How long a message of the daemon waits while others send without a pause.
+const DRAIN: Duration = Duration::from_millis(50);
 /// How long a task that ends waits until its messages are accepted.
 pub(crate) const FINISH: Duration = Duration::from_secs(5);
 
@@ -282,6 +284,15 @@ pub(crate) fn deliver(library: &Library) -> c_int {
     count
 }
 
+/// Receive, and give PVM, everything that the node's transports have now: a long message is in many frames.
+fn drain(library: &Library) {
+    let end = Instant::now() + DRAIN;
+    while process::with(Process::prepare_wait) == Some(false) && Instant::now() < end {
+        _ = process::with(Process::poll);
+        deliver(library);
+    }
+}
+
 /// Send what handlers have left.
 fn send_later(library: &'static Library) {
     loop {
@@ -307,13 +318,21 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
         // SAFETY: as above.
         return unsafe { (library.free_message)(message) };
     }
-    // What was sent as active messages before this is PVM's first: the daemon may say that its sender has ended.
+    // What was sent as active messages before this is PVM's first.
     deliver(library);
+    if !layout::is_task(from) {
+        // The daemon may say that a task has ended.
+        drain(library);
+    }
     if (context, tag) == (CONTROL, TASK_EXIT) {
         // SAFETY: as above.
         let bytes: Vec<u8> = unsafe { layout::fragments(message).flatten().copied().take(4).collect() };
         if let Ok(task) = <[u8; 4]>::try_from(bytes) {
-            _ = process::with(|process| process.end(c_int::from_be_bytes(task)));
+            let task = c_int::from_be_bytes(task);
+            _ = process::with(|process| {
+                process.pairs.pair(task).is_gone = true;
+                process.end(task);
+            });
         }
     }
     if (context, tag) == (CONTROL, CONNECT_REQUEST)
