@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem;
 
-use am_api::{Connection, ConnectionChange, Message};
+use am_api::{Connection, ConnectionChange, Fate, Message};
 
 use crate::layout::Pmsg;
 use crate::library::Library;
@@ -76,6 +76,8 @@ pub(crate) struct Pairs {
     pub(crate) is_away: bool,
     /// What it has received.
     copies: Vec<(Head, Vec<u8>)>,
+    /// Messages that have come back, and that no task has got.
+    back: Vec<(Head, Vec<u8>)>,
     /// Messages that are not whole, and will not be.
     dropped: Vec<Loose>,
     pub(crate) counts: Counts,
@@ -102,6 +104,10 @@ pub(crate) struct Head {
     pub(crate) lengths: u32,
     /// Another piece follows.
     pub(crate) has_more: bool,
+    /// Another piece was before this one.
+    pub(crate) is_later: bool,
+    /// The task that it is for.
+    pub(crate) destination: c_int,
 }
 
 const fn join(low: u32, high: u32) -> u64 {
@@ -113,8 +119,8 @@ impl Head {
         [
             join(self.tag as u32, self.context as u32),
             join(self.encoding as u32, self.wait_id as u32),
-            join(self.lengths, self.has_more.into()),
-            join(self.source as u32, 0),
+            join(self.lengths, u32::from(self.has_more) | u32::from(self.is_later) << 1),
+            join(self.source as u32, self.destination as u32),
         ]
     }
 
@@ -126,8 +132,10 @@ impl Head {
             encoding: low(1) as c_int,
             wait_id: high(1) as c_int,
             lengths: low(2),
-            has_more: high(2) != 0,
+            has_more: high(2) & 1 != 0,
+            is_later: high(2) & 2 != 0,
             source: low(3) as c_int,
+            destination: high(3) as c_int,
         }
     }
 }
@@ -170,6 +178,7 @@ impl Pairs {
             ready: VecDeque::new(),
             is_away: false,
             copies: vec![],
+            back: vec![],
             dropped: vec![],
             counts: Counts::default(),
         }
@@ -210,6 +219,34 @@ impl Pairs {
             true => self.copies.push((head, message.payload().to_vec())),
             false => self.take_piece(head, message.payload()),
         }
+    }
+
+    /// A message has come back. If no task has got it, it goes by PVM's route.
+    pub(crate) fn came_back<S>(&mut self, message: &Message<'_, S>, fate: Fate) {
+        let head = Head::of(|at| message.word(at));
+        self.counts.returned += 1;
+        // Of several pieces the others may have arrived.
+        if fate == Fate::NotDelivered && !head.has_more && !head.is_later {
+            self.back.push((head, message.payload().to_vec()));
+        }
+    }
+
+    pub(crate) fn has_back(&self) -> bool {
+        !self.back.is_empty()
+    }
+
+    /// The messages that have come back, in their order, with their tasks.
+    pub(crate) fn take_back(&mut self) -> Vec<(Loose, c_int, c_int)> {
+        let library = self.library;
+        let build = |(head, payload): (Head, Vec<u8>)| {
+            let message = library.build(&fragments(head, &payload)?, head.encoding);
+            // SAFETY: it was just made.
+            unsafe { ((*message).context, (*message).wait_id) = (head.context, head.wait_id) };
+            // SAFETY: as above.
+            unsafe { (*message).source = head.source };
+            Some((Loose(message), head.destination, head.tag))
+        };
+        mem::take(&mut self.back).into_iter().filter_map(build).collect()
     }
 
     /// The program calls: its messages are built from what the progress thread has received.
@@ -296,13 +333,24 @@ impl Drop for Pairs {
 mod tests {
     use super::*;
 
-    const HEAD: Head =
-        Head { tag: 7, context: 12, encoding: 0x1000_0000, wait_id: -3, source: 0x40002, lengths: 0, has_more: true };
+    const HEAD: Head = Head {
+        tag: 7,
+        context: 12,
+        encoding: 0x1000_0000,
+        wait_id: -3,
+        source: 0x40002,
+        lengths: 0,
+        has_more: true,
+        is_later: false,
+        destination: 0x80003,
+    };
 
     #[test]
     fn a_head_is_in_words_as_it_was() {
         let words = HEAD.words();
         assert_eq!(Head::of(|at| words[at]), HEAD);
+        let later = Head { has_more: false, is_later: true, ..HEAD };
+        assert_eq!(Head::of(|at| later.words()[at]), later);
     }
 
     #[test]

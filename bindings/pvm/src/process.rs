@@ -44,6 +44,9 @@ pub(crate) struct Process {
 // thread at a time, and no `Rc` leaves it.
 unsafe impl Send for Process {}
 
+/// The daemon says that a task has ended, or its host. Until then silence is no end: a task may be stopped, or a host have too much to do.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
 /// The one process. It is locked only where nothing of PVM's that may call back runs.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
@@ -164,6 +167,7 @@ impl Process {
         let own = name_of(library.own_tid());
         let open = |transport: &String| {
             let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(4 * LONGEST);
+            let builder = builder.patience(PATIENCE).keepalive(PATIENCE);
             // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
             let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Plain) };
             builder.open(transport)
@@ -180,7 +184,7 @@ impl Process {
         let mut endpoint = node.endpoint_with_tag::<Pairs>(ENDPOINT, tag)?;
         endpoint.on_request(PIECE, |pairs, Request { message, .. }| pairs.arrived(&message));
         endpoint.on_connection(|pairs, event| pairs.changed(event.change, event.connection, event.peer.node.as_str()));
-        endpoint.on_returned(|pairs, _| pairs.counts.returned += 1);
+        endpoint.on_returned(|pairs, returned| pairs.came_back(&returned.message, returned.fate));
         let descriptor = endpoint.descriptor()?;
         let (pairs, waker, bell) = (Pairs::new(library), progress::start(descriptor.clone(), turn)?, Waker::new()?);
         Ok(Process { endpoint, pairs, node, descriptor, waker, bell, tag, _owner: NodeOwner::new(owner) })

@@ -57,6 +57,8 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
         return route_in_handler(library, message, (mid, to, tag), time);
     }
     let _call = Call::begin();
+    // Before what the program sends now.
+    send_later(library);
     let mut count = 0;
     if !message.is_null() {
         // SAFETY: a message of PVM's.
@@ -130,6 +132,7 @@ unsafe fn is_data(message: *const Pmsg, to: c_int, tag: c_int) -> bool {
 fn send(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c_int, c_int)) -> c_int {
     if (to, tag) == (DAEMON, EXIT) {
         process::wait_accepted(FINISH);
+        send_later(library);
     }
     // SAFETY: a message of PVM's.
     if unsafe { is_data(message, to, tag) } && to != library.own_tid() {
@@ -293,8 +296,20 @@ fn drain(library: &Library) {
     }
 }
 
-/// Send what handlers have left.
+/// Send what has come back by PVM's route, and what handlers have left.
 fn send_later(library: &'static Library) {
+    while process::with(|process| process.pairs.has_back()) == Some(true) {
+        for (message, to, tag) in process::with(|process| process.pairs.take_back()).unwrap_or_default() {
+            let message = message.into_raw();
+            // SAFETY: a message of this library's, freed after it was sent.
+            unsafe {
+                ((*message).destination, (*message).tag) = (to, tag);
+                let mid = (*message).mid;
+                library.with_route_option(ALLOWED, || pvm_route::route(library, mid, to, tag, NOW));
+                (library.free_message)(message);
+            }
+        }
+    }
     loop {
         let next = LATER.lock().pop_front();
         let Some((message, to, tag)) = next else { return };

@@ -76,10 +76,21 @@ pub(crate) unsafe fn send(
     let own = library.own_encoding();
     let may_cut = encoding == IN_PLACE || encoding == own;
     let encoding = if encoding == IN_PLACE { own } else { encoding };
-    let head = Head { tag, context, encoding, wait_id, source: library.own_tid(), lengths: 0, has_more: false };
+    let head = Head {
+        tag,
+        context,
+        encoding,
+        wait_id,
+        source: library.own_tid(),
+        lengths: 0,
+        has_more: false,
+        is_later: false,
+        destination: to,
+    };
     loop {
         let piece = next_piece(&all, *progress, may_cut, LONGEST);
-        match send_piece(to, head, &piece, may_cut) {
+        let is_later = *progress != Progress::default();
+        match send_piece(to, Head { is_later, ..head }, &piece, may_cut) {
             Ok(()) if piece.has_more => *progress = piece.then,
             Ok(()) => return Sent::All,
             Err(error) if error.is_temporary() => return Sent::Blocked,

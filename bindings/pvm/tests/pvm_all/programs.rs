@@ -91,6 +91,13 @@ fn a_wait_costs_nothing_and_a_task_that_computes_receives() {
 }
 
 #[test]
+fn a_task_that_is_stopped_is_not_dead() {
+    for transport in TRANSPORTS {
+        check("stopped", &[], transport, "a task that was stopped has got 60 messages", 60);
+    }
+}
+
+#[test]
 fn select_sees_each_message() {
     for transport in TRANSPORTS {
         check("descriptors", &[], transport, "select has seen 100 messages", 100);
