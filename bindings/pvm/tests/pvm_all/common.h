@@ -56,7 +56,7 @@ static void settle(int tid, int tag, int rounds) {
         pvm_pkint(&i, 1, 1);
         pvm_send(tid, tag);
         pvm_recv(tid, tag);
-        usleep(200);
+        usleep(4000);
     }
 }
 
