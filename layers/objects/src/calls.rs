@@ -39,6 +39,9 @@ struct Pending {
     slot: Arc<Slot>,
     /// By the node's clock. `None` once it has its place: then it waits for its guard alone.
     until: Option<Duration>,
+    /// A process that keeps the object has to take it by then.
+    deadline: Duration,
+    asked_at: Duration,
     message: Option<u64>,
     /// The process that keeps the object, and what it was asked.
     asked: Option<(u64, Sent)>,
@@ -54,7 +57,9 @@ impl Calls {
     pub(crate) fn begin(&mut self, slot: Arc<Slot>, until: Duration) -> u64 {
         let call = self.next;
         self.next += 1;
-        self.pending.insert(call, Pending { slot, until: Some(until), message: None, asked: None });
+        let asked_at = Duration::ZERO;
+        let new = Pending { slot, until: Some(until), deadline: until, asked_at, message: None, asked: None };
+        self.pending.insert(call, new);
         call
     }
 
@@ -66,10 +71,25 @@ impl Calls {
         }
     }
 
-    /// The process that keeps the object is asked. `until`: no guard is waited for.
-    pub(crate) fn ask_for(&mut self, call: u64, process: u64, sent: Sent, until: Option<Duration>) {
+    /// The process that keeps the object is asked. Its patience is not renewed: it may be asked again and again.
+    pub(crate) fn ask_for(&mut self, call: u64, process: u64, sent: Sent, now: Duration) {
         if let Some(pending) = self.pending.get_mut(&call) {
-            (pending.asked, pending.until) = (Some((process, sent)), until);
+            pending.until = (!sent.may_wait).then_some(pending.deadline);
+            (pending.asked, pending.asked_at) = (Some((process, sent)), now);
+        }
+    }
+
+    /// Whether no process has taken this call in its time.
+    pub(crate) fn is_overdue(&self, call: u64, now: Duration) -> bool {
+        self.pending.get(&call).is_some_and(|pending| pending.deadline <= now)
+    }
+
+    /// The object has moved. A call that has waited for its guard has its time again.
+    pub(crate) fn moved(&mut self, call: u64, now: Duration, patience: Duration) {
+        if let Some(pending) = self.pending.get_mut(&call)
+            && now.saturating_sub(pending.asked_at) >= patience
+        {
+            pending.deadline = now + patience;
         }
     }
 
@@ -153,24 +173,24 @@ impl Calls {
         }
         self.looks_at = now + LOOK;
         let is_late = |pending: &Pending| pending.until.is_some_and(|until| until <= now);
-        // They leave in the order of their times, and those that have a place are passed over.
-        let placed = |pending: &Pending| pending.until.is_none();
-        let late = self.pending.iter().take_while(|(_, pending)| placed(pending) || is_late(pending));
+        let late = self.pending.iter().filter(|(_, pending)| is_late(pending));
         let is_over = |question: &Question| question.until <= now;
         while let Some(question) = self.questions.first_entry().filter(|question| is_over(question.get())) {
             question.remove().reads.into_iter().for_each(|read| read.put(Err(CallError::Unknown)));
         }
-        for call in late.filter(|(_, pending)| is_late(pending)).map(|(call, _)| *call).collect::<Vec<_>>() {
+        for call in late.map(|(call, _)| *call).collect::<Vec<_>>() {
             self.end(call, Err(CallError::Unknown));
         }
     }
 
+    /// No call gets a result any more. What has left may have run, or run yet.
     pub(crate) fn end_all(&mut self, why: CallError) {
         for read in std::mem::take(&mut self.questions).into_values().flat_map(|question| question.reads) {
             read.put(Err(why));
         }
-        while let Some((call, _)) = self.pending.first_key_value() {
-            self.end(*call, Err(why));
+        while let Some((call, pending)) = self.pending.first_key_value() {
+            let has_left = pending.message.is_some() || pending.asked.is_some() || pending.until.is_none();
+            self.end(*call, Err(if has_left { CallError::Unknown } else { why }));
         }
     }
 

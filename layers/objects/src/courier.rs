@@ -59,8 +59,13 @@ impl Heard {
 
 /// A process did not answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NoAnswer {
-    pub(crate) may_have_run: bool,
+pub(crate) enum NoAnswer {
+    /// The operation has not run. It is asked again.
+    NotRun,
+    /// It may have run.
+    Unknown,
+    /// It never gets another answer.
+    Never(CallError),
 }
 
 /// Carries commands, and operations on objects that other processes keep.
@@ -141,10 +146,9 @@ impl Courier {
                 self.send(order, Some(call), &Command::Write { call, object, operation, arguments });
             }
             Home::At { process, .. } => {
-                let until = (!sent.may_wait).then(|| self.inbox.time() + self.patience);
                 let ask = self.question(order, call, sent.object, sent.what());
                 self.ask(order, process, &ask);
-                self.calls.borrow_mut().ask_for(call, process, sent, until);
+                self.calls.borrow_mut().ask_for(call, process, sent, self.inbox.time());
             }
         }
     }
@@ -152,7 +156,7 @@ impl Courier {
     /// Ask the process that keeps the object.
     fn ask(&mut self, order: &mut impl Order, process: u64, ask: &Ask<'_>) {
         if process == ask.caller.process {
-            let (answers, nothing) = (self.answers.clone(), Err(NoAnswer { may_have_run: false }));
+            let (answers, nothing) = (self.answers.clone(), Err(NoAnswer::NotRun));
             let heard = Heard::of(ask, nothing);
             let reply = move |answer| answers.borrow_mut().push_back(Heard { answer: Ok(answer), ..heard });
             self.table.borrow_mut().ask(ask, Box::new(reply));
@@ -281,6 +285,7 @@ impl Courier {
         drop(table);
         let mut done = back.len();
         for (call, sent) in back {
+            self.calls.borrow_mut().moved(call, now, self.patience);
             self.issue(order, call, sent);
         }
         cancelled.into_iter().for_each(|call| self.cancel(order, call));
@@ -296,8 +301,9 @@ impl Courier {
                 _ if is_cancel => self.again.push_back((now + AGAIN, call, true)),
                 Ok(answer) if answer.at > position => self.early.push((call, answer)),
                 Ok(answer) => self.on_answer(order, call, answer),
-                Err(NoAnswer { may_have_run: true }) => self.end(call, Err(CallError::Unknown)),
-                Err(NoAnswer { may_have_run: false }) => self.again.push_back((now + AGAIN, call, false)),
+                Err(NoAnswer::Unknown) => self.end(call, Err(CallError::Unknown)),
+                Err(NoAnswer::Never(why)) => self.end(call, Err(why)),
+                Err(NoAnswer::NotRun) => self.again.push_back((now + AGAIN, call, false)),
             }
         }
         while self.again.front().is_some_and(|(at, ..)| *at <= now)
@@ -305,6 +311,8 @@ impl Courier {
         {
             if is_cancel {
                 self.cancel(order, call);
+            } else if self.calls.borrow().is_overdue(call, now) {
+                self.end(call, Err(CallError::NotRun));
             } else {
                 let sent = self.calls.borrow_mut().take_asked(call);
                 sent.into_iter().for_each(|sent| self.issue(order, call, sent));
@@ -330,6 +338,7 @@ impl Courier {
         }
         // It has not run. The same process is not asked at once again: it may have left the space, and this one has not heard of it.
         let mut calls = self.calls.borrow_mut();
+        calls.moved(call, self.inbox.time(), self.patience);
         let Some((process, sent)) = calls.asked(call) else { return };
         if self.table.borrow().objects.home(sent.object).is_at(*process) {
             return self.again.push_back((self.inbox.time() + AGAIN, call, false));

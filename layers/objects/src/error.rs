@@ -55,6 +55,11 @@ pub enum CallError {
         /// The most that are possible.
         most: usize,
     },
+    /// The result is longer than a message. A write has run.
+    #[error(
+        "the operation has run, and its result is longer than a message: open all nodes of the space with a larger `Builder::max_message`"
+    )]
+    ResultTooLong,
     /// A thread that polls the space would wait for itself.
     #[error("this thread polls the space, and cannot wait for it: use `Space::block_on`")]
     OnNodeThread,

@@ -2,16 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use am_api::Node;
-use am_rpc::{Rpc, RpcError, service};
+use am_rpc::{CallError as RpcCallError, Context, NotSent, Rpc, RpcError, service};
 
-use crate::ask::{Answer, Ask};
+use crate::ask::{Answer, Ask, Fate};
 use crate::courier::{Answers, Heard, NoAnswer};
+use crate::error::CallError;
 use crate::table::Table;
 
 /// A guard is waited for as long as it takes. Whether the process that is asked is there shows by itself.
@@ -23,7 +26,7 @@ const MOST_CLIENTS: usize = 1024;
 /// A process that keeps objects.
 #[service]
 trait Home {
-    async fn ask(&self, ask: Ask<'_>) -> Answer;
+    async fn ask(&self, context: &Context, ask: Ask<'_>) -> Answer;
 }
 
 /// Answers for the objects of this process.
@@ -37,7 +40,7 @@ struct Place {
 }
 
 impl Home for Here {
-    async fn ask(&self, ask: Ask<'_>) -> Answer {
+    async fn ask(&self, context: &Context, ask: Ask<'_>) -> Answer {
         let place = Rc::<Place>::default();
         let reply = place.clone();
         self.0.borrow_mut().ask(
@@ -47,14 +50,21 @@ impl Home for Here {
                 reply.waker.take().into_iter().for_each(Waker::wake);
             }),
         );
-        poll_fn(|context| match place.answer.take() {
-            Some(answer) => Poll::Ready(answer),
+        let mut cancelled = pin!(context.cancelled());
+        let answer = poll_fn(|task| match place.answer.take() {
+            Some(answer) => Poll::Ready(Some(answer)),
+            None if cancelled.as_mut().poll(task).is_ready() => Poll::Ready(None),
             None => {
-                place.waker.set(Some(context.waker().clone()));
+                place.waker.set(Some(task.waker().clone()));
                 Poll::Pending
             }
-        })
-        .await
+        });
+        if let Some(answer) = answer.await {
+            return answer;
+        }
+        // Its caller has left, and does not know whether it has run.
+        self.0.borrow_mut().take_back(ask.caller, Box::new(drop));
+        place.answer.take().unwrap_or(Answer { at: 0, fate: Fate::NotRun })
     }
 }
 
@@ -79,7 +89,7 @@ impl Homes {
 
     /// Ask the process at this node.
     pub(crate) fn ask(&mut self, node: &str, ask: &Ask<'_>, answers: &Answers) {
-        let (heard, answers) = (Heard::of(ask, Err(NoAnswer { may_have_run: false })), answers.clone());
+        let (heard, answers) = (Heard::of(ask, Err(NoAnswer::NotRun)), answers.clone());
         if !self.clients.contains_key(node) {
             // Other processes have said what their nodes' names are.
             let Ok(peer) = self.rpc.local().peer_at(node, &self.endpoint, 0) else {
@@ -91,8 +101,23 @@ impl Homes {
             self.clients.insert(node.into(), HomeClient::new(&peer.within(NO_LIMIT)));
         }
         self.clients[node].ask(*ask).on_outcome(move |outcome| {
-            let answer = outcome.map_err(|error| NoAnswer { may_have_run: error.may_have_run() });
+            let answer = outcome.map_err(|error| why_none(&error));
             answers.borrow_mut().push_back(Heard { answer, ..heard });
         });
+    }
+}
+
+fn why_none(error: &RpcCallError<Infallible>) -> NoAnswer {
+    match error {
+        RpcCallError::NotSent(NotSent::TooLong { bytes, most }) => {
+            NoAnswer::Never(CallError::TooLong { needs: *bytes, most: *most })
+        }
+        RpcCallError::ResultTooLong => NoAnswer::Never(CallError::ResultTooLong),
+        // It has another version of this library.
+        RpcCallError::UnknownMethod(_) | RpcCallError::Mismatch(_) | RpcCallError::Malformed => {
+            NoAnswer::Never(CallError::Malformed)
+        }
+        error if error.may_have_run() => NoAnswer::Unknown,
+        _ => NoAnswer::NotRun,
     }
 }

@@ -372,6 +372,16 @@ impl Objects {
         }
     }
 
+    /// What others than these wait for at an object that is kept here is forgotten.
+    pub(crate) fn forget_callers(&mut self, but: &BTreeSet<u64>) {
+        let me = self.me.get();
+        for entry in self.all.values_mut().filter(|entry| entry.home.is_at(me)) {
+            entry.waiting.retain(|call| but.contains(&call.caller));
+        }
+        let gone: Vec<Caller> = self.replies.keys().filter(|caller| !but.contains(&caller.process)).copied().collect();
+        gone.into_iter().for_each(|caller| self.end(caller, Err(CallError::NotRun)));
+    }
+
     /// Give an object away that is kept here and is wanted elsewhere. From now on nothing is done with it here, until all have heard of it.
     pub(crate) fn give<R>(&mut self, object: u64, give: impl FnOnce(Given<'_>) -> R) -> Option<R> {
         let me = self.me.get();

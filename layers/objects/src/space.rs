@@ -33,6 +33,8 @@ use crate::table::{Shelf, Table};
 
 /// The longest sleep while a future is waited for: its waker ends it earlier.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// A longer time is as good as this one.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// Events that are kept until the program takes them.
 const MOST_EVENTS: usize = 1024;
 
@@ -46,6 +48,8 @@ pub struct Space {
     courier: Courier,
     events: Rc<RefCell<Vec<Event>>>,
     waker: NodeWaker,
+    /// It lacks a type, or has got objects that make no sense.
+    is_leaving: bool,
 }
 
 /// The order of the space's messages, and the processes that keep objects.
@@ -158,7 +162,7 @@ impl Builder<'_> {
     /// A write that has had no place in the order for this time ends as [`CallError::Unknown`]. 10 s by default.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.patience = patience.min(LONGEST);
         self
     }
 
@@ -220,7 +224,7 @@ impl Builder<'_> {
         let homes = Homes::open(self.node, name, table.clone())?;
         let courier = Courier::new(table.clone(), inbox, self.level, self.patience);
         let net = Net { group, homes };
-        Ok(Space { net, table, courier, events, waker })
+        Ok(Space { net, table, courier, events, waker, is_leaving: false })
     }
 }
 
@@ -258,6 +262,10 @@ impl Space {
         value: &T,
         placement: Placement<'_>,
     ) -> Result<Shared<T>, CallError> {
+        if matches!(placement, Placement::At(_)) {
+            // One that joins does not know yet who is there.
+            self.wait_until(self.courier.patience, |space| !space.view().members.is_empty() || space.ended().is_some());
+        }
         let (to, state) = (self.wanted(placement)?, to_vec(value).map_err(|_| CallError::Malformed)?);
         let new = NewObject { name, of: T::NAME, schema: schema_of::<T>(), state: &state, to };
         let created = self.command::<u64>(|call| Command::Create { call, new });
@@ -325,7 +333,7 @@ impl Space {
 
     /// Poll until something was done, or the time is over. Meanwhile this thread may sleep; other threads' writes wake it.
     pub fn wait(&mut self, timeout: Duration) -> usize {
-        let end = Instant::now() + timeout;
+        let end = end_of(timeout);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let done = self.turn(left);
@@ -368,7 +376,7 @@ impl Space {
 
     /// The same, for this time at most. `None`: it was not ready, and is dropped. A write that waits for its guard is taken back then.
     pub fn block_on_for<F: Future>(&mut self, future: F, timeout: Duration) -> Option<F::Output> {
-        self.block_on_until(future, Some(Instant::now() + timeout))
+        self.block_on_until(future, Some(end_of(timeout)))
     }
 
     fn block_on_until<F: Future>(&mut self, future: F, end: Option<Instant>) -> Option<F::Output> {
@@ -387,7 +395,7 @@ impl Space {
 
     /// Poll until this holds, or the time is over. Returns whether it holds.
     pub fn wait_until(&mut self, timeout: Duration, mut holds: impl FnMut(&Space) -> bool) -> bool {
-        let end = Instant::now() + timeout;
+        let end = end_of(timeout);
         while !holds(self) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -455,12 +463,12 @@ impl Space {
         fs::rename(new, path)
     }
 
-    /// Leave the space. Writes that wait for a guard end as [`CallError::NotRun`]. What this process keeps goes to another one.
+    /// Leave the space. Writes that wait for a guard end as [`CallError::Unknown`]: the guard may hold before all have heard of it. What this process keeps goes to another one.
     ///
     /// # Errors
     /// The others have not let this process go in time.
     pub fn leave(mut self, timeout: Duration) -> Result<(), NotLeft> {
-        let end = Instant::now() + timeout;
+        let end = end_of(timeout);
         let me = self.net.group.me();
         let kept = self.table.borrow().objects.kept();
         for object in kept.into_iter().filter(|_| self.is_primary()).collect::<Vec<_>>() {
@@ -484,8 +492,18 @@ impl Space {
         let excess = events.len().saturating_sub(MOST_EVENTS);
         events.drain(..excess);
         drop(events);
-        self.courier.go_on(&mut self.net)
+        let done = self.courier.go_on(&mut self.net);
+        // Nothing runs here any more, so this process must not give its objects to others, nor keep some.
+        if self.table.borrow().objects.failed.is_some() && !self.is_leaving {
+            self.is_leaving = true;
+            self.net.group.begin_leave();
+        }
+        done
     }
+}
+
+fn end_of(timeout: Duration) -> Instant {
+    Instant::now() + timeout.min(LONGEST)
 }
 
 impl Order for Net {
@@ -522,7 +540,7 @@ impl Order for Net {
         match home {
             Some(member) => self.homes.ask(&member.name, ask, answers),
             // The view is newer than the order's last message here. The message that says what is lost comes.
-            None => answers.borrow_mut().push_back(Heard::of(ask, Err(NoAnswer { may_have_run: false }))),
+            None => answers.borrow_mut().push_back(Heard::of(ask, Err(NoAnswer::NotRun))),
         }
     }
 }

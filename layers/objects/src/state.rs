@@ -63,6 +63,10 @@ impl Table {
 
     /// The objects from this place on.
     pub(crate) fn part(&mut self, place: Place) -> Saved {
+        // This process leaves, and another one gives what there is.
+        if self.objects.failed.is_some() {
+            return Saved::NotYet;
+        }
         if let Some(making) = &mut self.transfer.making {
             if !making.is_done() {
                 return Saved::NotYet;

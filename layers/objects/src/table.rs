@@ -72,6 +72,8 @@ impl Table {
     pub(crate) fn on_view(&mut self, view: &View) {
         self.members = view.ids().map(|id| id.0).collect();
         self.objects.has_changed.set(true);
+        // What waits at an object that is kept here is known to no other process. A caller was there when it began to wait.
+        self.objects.forget_callers(&self.members);
     }
 
     /// Whether there is anything that follows from messages.
@@ -147,7 +149,7 @@ impl Table {
         self.ask_again();
     }
 
-    fn take_back(&mut self, caller: Caller, reply: Reply) {
+    pub(crate) fn take_back(&mut self, caller: Caller, reply: Reply) {
         let early = self.later.iter().position(|(_, of, ..)| *of == caller);
         let answer = |fate| Answer { at: self.objects.position, fate };
         if let Some((.., waits)) = early.map(|at| self.later.remove(at)) {

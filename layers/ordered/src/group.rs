@@ -20,6 +20,8 @@ use crate::state::States;
 const TIDY: Duration = Duration::from_secs(10);
 /// A process that does not answer for this time is named.
 const LATE: Duration = Duration::from_secs(1);
+/// A longer time is as good as this one.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// The longest sleep of a wait. Timers of the core are due sooner, as a rule.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
@@ -269,7 +271,7 @@ impl<R: Replica> Group<R> {
 
     /// Poll until something was done or the time is over. Sleep meanwhile.
     pub fn wait(&mut self, timeout: Duration) -> usize {
-        let end = Instant::now() + timeout;
+        let end = Instant::now() + timeout.min(LONGEST);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let done = self.sleep(left, Endpoint::wait);
@@ -307,7 +309,7 @@ impl<R: Replica> Group<R> {
 
     /// Poll until the replica is as wanted or the time is over. Returns whether it is.
     pub fn wait_until(&mut self, timeout: Duration, mut wanted: impl FnMut(&R) -> bool) -> bool {
-        let end = Instant::now() + timeout;
+        let end = Instant::now() + timeout.min(LONGEST);
         loop {
             if wanted(&self.replica) {
                 return true;
@@ -320,12 +322,19 @@ impl<R: Replica> Group<R> {
         }
     }
 
+    /// Ask to leave, and go on: [`ended`](Group::ended) says when the group has let this member go.
+    pub fn begin_leave(&mut self) {
+        self.inside.core.leave(self.endpoint.time());
+        self.carry_out();
+        self.rest(None);
+    }
+
     /// Leave the group, and wait until it has let this member go. Messages that wait are sent before.
     ///
     /// # Errors
     /// The time was over first. The group puts this member out after its patience.
     pub fn leave(mut self, timeout: Duration) -> Result<R, NotLeft> {
-        let end = Instant::now() + timeout;
+        let end = Instant::now() + timeout.min(LONGEST);
         while self.ended.is_none() && (self.waiting() > 0 || self.backlog() > 0) && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }

@@ -175,7 +175,7 @@ impl World {
             let (from, to, parcel) = self.on_their_way.remove(&key).expect("it arrives once");
             let Some(process) = self.processes.get_mut(&to).filter(|process| process.is_alive) else {
                 if let Parcel::Ask(asked) = parcel {
-                    self.answer(to, asked, Err(NoAnswer { may_have_run: false }));
+                    self.answer(to, asked, Err(NoAnswer::NotRun));
                 }
                 continue;
             };
@@ -357,7 +357,7 @@ impl World {
                 process.is_alive = false;
                 self.crashes += 1;
                 let of_it = self.asked.values().filter(|(home, _)| *home == id);
-                let may_have_run = NoAnswer { may_have_run: true };
+                let may_have_run = NoAnswer::Unknown;
                 for asked in of_it.map(|(_, asked)| asked.clone()).collect::<Vec<_>>() {
                     self.answer(id, asked, Err(may_have_run));
                 }

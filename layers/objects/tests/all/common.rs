@@ -82,6 +82,12 @@ impl Desk {
         list.push(what.into());
     }
 
+    /// All that was urgent.
+    #[write]
+    pub(crate) fn clear(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.urgent)
+    }
+
     #[write]
     pub(crate) fn next(&mut self) -> String {
         when! {

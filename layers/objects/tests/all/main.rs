@@ -1,6 +1,7 @@
 //! Objects of processes on one machine.
 
 mod common;
+mod endings;
 mod guards;
 mod helper;
 mod joins;
