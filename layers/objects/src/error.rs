@@ -6,7 +6,7 @@
 pub enum CallError {
     /// Whether the write has run, or will, is not known.
     #[error(
-        "whether the write has run is not known, because this process was apart from the others: read the object, and decide"
+        "whether the write has run is not known, because this process was apart from the others, or has left them: read the object, and decide"
     )]
     Unknown,
     /// The write has not run, and will not.

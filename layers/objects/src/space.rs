@@ -311,6 +311,10 @@ impl Space {
     }
 
     fn command<'c, R>(&mut self, command: impl FnOnce(u64) -> Command<'c>) -> Call<R> {
+        let failed = self.table.borrow().objects.failed;
+        if let Some(why) = failed {
+            return Call::ready(Err(why));
+        }
         let slot = Arc::new(Slot::default());
         let call = self.courier.begin(slot.clone());
         self.courier.send(&mut self.net, Some(call), &command(call));

@@ -33,7 +33,7 @@ fn arguments_longer_than_a_message_end_a_call_of_a_kept_object() {
 /// The object is neither where the caller was nor at the sequencer, which hears of no such wait.
 #[test]
 fn what_a_process_that_is_gone_waited_for_is_left_to_others() {
-    let (mut spaces, jobs) = jobs_with(3, "sim:3552", Duration::from_millis(300));
+    let (mut spaces, jobs) = jobs_with(3, "sim:3552", Duration::from_secs(2));
     let placed = spaces[0].place(&jobs[0], Placement::At("m1"));
     assert_eq!(result(&mut spaces, placed), Ok(()));
     let waits = jobs[2].write().pop();

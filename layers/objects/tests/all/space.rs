@@ -149,7 +149,7 @@ fn after_the_end_calls_fail() {
     space.poll();
     assert_eq!(space.waiting(), 1);
     space.leave(Duration::from_secs(1)).expect("alone it may");
-    assert_eq!(waits.now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
+    assert_eq!(waits.now().map_err(|_| "it waits"), Ok(Err(CallError::Unknown)));
     assert_eq!(jobs.write().push(1).now().map_err(|_| "it waits"), Ok(Err(CallError::Ended)));
     assert_eq!(jobs.read().len().now().map_err(|_| "it waits"), Ok(Ok(0)));
 }
