@@ -133,6 +133,8 @@ fn when_a_way_dies_the_next_is_taken_and_nothing_is_lost_or_doubled() {
             pair.switches[side][0].set(state);
             // A way that is full is told by the time that passes, which no hand moves.
             if state == State::Full {
+                pair.tell(to, 1);
+                pair.turn();
                 std::thread::sleep(am_multipath::STUCK_AFTER + Duration::from_millis(5));
             }
             pair.tell(to, 2000);
@@ -165,7 +167,7 @@ fn a_way_of_which_no_beacon_has_come_yet_is_found_when_the_other_dies() {
 
 #[test]
 fn a_way_that_is_whole_again_is_taken_again() {
-    for state in [State::Broken, State::Silent] {
+    for state in [State::Broken, State::Silent, State::Full] {
         let mut pair = pair(&["shm:lab", "udp:1"], 2);
         let to = pair.connect();
         pair.until("both known", |pair| pair.way(to).contains("of 2"));

@@ -136,7 +136,8 @@ impl Multipath {
         let (mut carried, mut full) = (0, 0);
         let JointState { caps, peers, .. } = &self.joint;
         let peer = peers.index(to).map(|index| &peers.all[index]);
-        for (number, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| path.unusable_reason().is_none()) {
+        let takes = |path: &TransportPath| path.unusable_reason().is_none() || path.is_trial_due();
+        for (number, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| takes(path)) {
             // A peer that is known only on other paths may be on this one too.
             let link = peer.map_or(to, |peer| peer.paths[number].address.unwrap_or(Address::BROADCAST));
             match path.send(to, caps.address, link, class, frame) {
@@ -156,6 +157,13 @@ impl Multipath {
     #[inline]
     fn send_to(&mut self, peer: usize, to: Address, class: &FrameClass, frame: &Frame) -> bool {
         let (known, usable) = (&mut self.joint.peers.all[peer], usable(&self.paths));
+        for (path, state) in self.paths.iter_mut().zip(&known.paths).filter(|(path, _)| path.is_trial_due()) {
+            if let Some(link) = state.address
+                && path.send(to, self.joint.caps.address, link, class, frame)
+            {
+                return true;
+            }
+        }
         let is_setup = *class == FrameClass::Setup;
         let path = if is_setup { known.reply_path(self.joint.turn, usable) } else { known.best_path(usable) };
         let Some((path, link)) = path else {

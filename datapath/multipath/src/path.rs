@@ -8,8 +8,18 @@ use am_wire::{Address, EtherType};
 
 use crate::rewrite::{self, FrameClass};
 
-/// A path that has taken no frame for this long counts as dead, until it takes one again.
+/// A path that takes none of the frames of this time counts as dead, until it takes one again.
 pub const STUCK_AFTER: Duration = Duration::from_millis(50);
+/// It is tried again with a frame after this time, because all others take other paths.
+const TRIAL_AFTER: Duration = Duration::from_millis(200);
+
+/// A path takes no frames.
+#[derive(Clone, Copy)]
+struct Full {
+    since: Instant,
+    /// When it was tried last. While nothing is tried it may have room: the program may not run.
+    tried: Instant,
+}
 
 /// A path: a transport, and its state.
 pub(crate) struct TransportPath {
@@ -19,8 +29,7 @@ pub(crate) struct TransportPath {
     pub(crate) link_error: Option<String>,
     /// Its mode. A transport that reopens itself may change it.
     mode: String,
-    /// Since when it has been full.
-    full_since: Option<Instant>,
+    full: Option<Full>,
     /// Frames that left with rewritten addresses.
     pub(crate) rewritten: u64,
 }
@@ -28,7 +37,7 @@ pub(crate) struct TransportPath {
 impl TransportPath {
     pub(crate) fn new(inner: Box<dyn Transport>, ethertype: EtherType) -> TransportPath {
         let mode = inner.caps().mode.clone();
-        TransportPath { inner, ethertype, link_error: None, mode, full_since: None, rewritten: 0 }
+        TransportPath { inner, ethertype, link_error: None, mode, full: None, rewritten: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -38,8 +47,17 @@ impl TransportPath {
     /// Why it is not usable now, if it is not.
     #[inline]
     pub(crate) fn unusable_reason(&self) -> Option<&str> {
-        let is_stuck = || self.full_since.is_some_and(|since| since.elapsed() >= STUCK_AFTER);
-        self.link_error.as_deref().or_else(|| is_stuck().then_some("it takes no frames"))
+        self.link_error.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.full.is_some_and(|full| full.tried - full.since >= STUCK_AFTER)
+    }
+
+    /// Whether a frame is to show if it takes frames again.
+    pub(crate) fn is_trial_due(&self) -> bool {
+        let is_due = |full: Full| full.tried.elapsed() >= TRIAL_AFTER;
+        self.link_error.is_none() && self.is_stuck() && self.full.is_some_and(is_due)
     }
 
     /// Poll its notices. Whether its own state has changed.
@@ -92,8 +110,11 @@ impl TransportPath {
             copy.is_some_and(|copy| self.inner.send(link, &copy))
         };
         match sent {
-            true => self.full_since = None,
-            false => _ = self.full_since.get_or_insert_with(Instant::now),
+            true => self.full = None,
+            false => {
+                let now = Instant::now();
+                self.full.get_or_insert(Full { since: now, tried: now }).tried = now;
+            }
         }
         sent
     }
