@@ -178,13 +178,21 @@ impl Library {
         unsafe { *self.own_context }
     }
 
-    /// Run this with another answer to the question whether direct routes are wanted.
+    /// Run this with another answer to the question whether direct routes are wanted: this one, or what the program wants if that is less. A handler
+    /// that runs meanwhile may set another one, which stays.
     pub(crate) fn with_route_option<T>(&self, option: c_int, work: impl FnOnce() -> T) -> T {
-        // SAFETY: a variable of PVM's; it gets its value back.
-        let before = unsafe { ptr::replace(self.route_option, option) };
+        // SAFETY: a variable of PVM's, which one thread uses.
+        let before = unsafe { *self.route_option };
+        let during = before.min(option);
+        // SAFETY: as above.
+        unsafe { *self.route_option = during };
         let done = work();
         // SAFETY: as above.
-        unsafe { *self.route_option = before };
+        unsafe {
+            if *self.route_option == during {
+                *self.route_option = before;
+            }
+        }
         done
     }
 

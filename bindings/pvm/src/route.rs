@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::hint;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use libc::timeval;
@@ -177,7 +178,12 @@ fn send_active(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c
     // SAFETY: the reference from above.
     unsafe { (library.unref_message)(message) };
     if sent == Sent::Ended {
-        _ = process::with(|process| process.end(to));
+        // What comes back was sent before this message.
+        _ = process::with(|process| {
+            process.poll();
+            process.end(to);
+        });
+        send_back(library);
         return pvm_route::route(library, mid, to, tag, NOW);
     }
     count
@@ -232,8 +238,8 @@ fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
     let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
     let own = library.own_descriptors().iter().copied();
     let descriptors: Vec<c_int> = match armed {
-        // Something has arrived just now.
-        Some(None) => return,
+        // Something has arrived just now, or waits for room: then the task that makes room needs a processor.
+        Some(None) => return thread::yield_now(),
         Some(Some(descriptor)) => own.chain([descriptor]).collect(),
         None => own.collect(),
     };
@@ -296,8 +302,8 @@ fn drain(library: &Library) {
     }
 }
 
-/// Send what has come back by PVM's route, and what handlers have left.
-fn send_later(library: &'static Library) {
+/// Send what has come back, by PVM's route.
+fn send_back(library: &Library) {
     while process::with(|process| process.pairs.has_back()) == Some(true) {
         for (message, to, tag) in process::with(|process| process.pairs.take_back()).unwrap_or_default() {
             let message = message.into_raw();
@@ -310,6 +316,11 @@ fn send_later(library: &'static Library) {
             }
         }
     }
+}
+
+/// Send what has come back, and what handlers have left.
+fn send_later(library: &'static Library) {
+    send_back(library);
     loop {
         let next = LATER.lock().pop_front();
         let Some((message, to, tag)) = next else { return };
