@@ -575,11 +575,6 @@ impl Core {
         next.max(self.timed_at + SHORTEST)
     }
 
-    /// Whether this is a member of the view that is current.
-    pub(crate) fn is_settled_member(&self) -> bool {
-        self.role == Role::Member && self.ballot.is_open() && self.ballot.view().has(self.me.id)
-    }
-
     /// The view that was installed last.
     pub fn view(&self) -> &View {
         self.ballot.view()

@@ -312,6 +312,11 @@ impl Core {
         self.ballot.chain().iter().chain(self.ballot.promised_views()).chain(new.map(|new| &new.view))
     }
 
+    /// Whether this is a member of the view that is current.
+    pub(crate) fn is_settled_member(&self) -> bool {
+        self.role == Role::Member && self.ballot.is_open() && self.ballot.view().has(self.me.id)
+    }
+
     /// The own progress.
     pub(crate) fn own_ack(&self) -> Ack {
         let (epoch, beat) = (self.ballot.epoch(), self.last_beat);
