@@ -45,7 +45,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Another process joins by this one: `.join("lab", &["alpha"])`. Another network is another name: `udp:10.0.0.7:7000`, `xdp:eth1`.
+//! // A network in this process, with a seed. Another one is another name: `shm:lab` on one host, `udp:10.0.0.7:7000`, `xdp:eth1`.
 //! let node = Node::open("alpha", "sim:35")?;
 //! let mut space = Space::builder(&node).object::<Jobs>().found("lab")?;
 //! let jobs = space.create("jobs", &Jobs::default())?;
@@ -62,9 +62,37 @@
 //! # }
 //! ```
 //!
-//! A program depends on three crates, because what `derive(Wire)` writes names `am_rpc`:
+//! Another process joins by any that is there, and has the objects once it is a member. Both name one network, such as `shm:lab`; over `udp:` and `tcp:`
+//! each names the addresses of the others, too (`docs/transports.md`):
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use am_api::Node;
+//! # use am_objects::{Space, Wire, object};
+//! # #[derive(Default, Wire)]
+//! # struct Jobs { items: Vec<u64> }
+//! # #[object]
+//! # impl Jobs {
+//! #     #[write]
+//! #     fn push(&mut self, item: u64) { self.items.push(item); }
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = Node::open("beta", "shm:lab")?;
+//! let mut space = Space::builder(&node).object::<Jobs>().join("lab", &["alpha"])?;
+//! space.wait_until(Duration::from_secs(10), |space| space.open::<Jobs>("jobs").is_some());
+//! let jobs = space.open::<Jobs>("jobs").ok_or("nobody has created it")??;
+//! space.block_on(jobs.write().push(8))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The thread that has the space waits by [`Space::block_on`]; any other one by [`Call::wait`]. In another module the type's operations are those of the
+//! traits `JobsReads` and `JobsWrites`, which are used there.
+//!
+//! A program depends on three crates, beside a clone of this repository in `../am`:
 //!
 //! ```toml
+//! [dependencies]
 //! am-api = { package = "active-messages", path = "../am/am-api" }
 //! am-objects = { path = "../am/layers/objects" }
 //! am-rpc = { path = "../am/layers/rpc" }
@@ -104,7 +132,7 @@
 //!
 //! # A program that computes
 //!
-//! A space is served by the thread that polls it. A process that does not poll for the group's patience is put out, and meanwhile its copies are old. A
+//! A space is served by the thread that polls it. The others go on without a process that does not poll for 5 s ([`Settings::patience`]), and meanwhile its copies are old. A
 //! program that computes has a [`Helper`]: a thread that has the space, and sleeps until something arrives.
 //!
 //! # Where an object is
