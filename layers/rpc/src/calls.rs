@@ -125,7 +125,8 @@ pub(crate) struct Ended {
     pub(crate) waker: Option<Waker>,
     pub(crate) streams: Option<Rc<Streams>>,
     /// A function, and the outcome that it runs with.
-    pub(crate) then: Option<(Then, Ending)>,
+    pub(crate) then: Option<Box<(Then, Ending)>>,
+    function: Option<Then>,
 }
 
 impl Waiting {
@@ -135,9 +136,13 @@ impl Waiting {
 
     /// It is over.
     fn ended(&mut self) -> Ended {
-        let (streams, listener) = (self.streams.take(), take(&mut self.listener));
-        let waker = if let Listener::Waker(waker) = listener { Some(waker) } else { None };
-        Ended { waker, streams, then: None }
+        let streams = self.streams.take();
+        let (waker, function) = match take(&mut self.listener) {
+            Listener::Nothing => (None, None),
+            Listener::Waker(waker) => (Some(waker), None),
+            Listener::Function(run) => (None, Some(run)),
+        };
+        Ended { waker, streams, then: None, function }
     }
 }
 
@@ -318,12 +323,13 @@ impl Calls {
         match self.waiting.get_mut(key) {
             // The first outcome holds.
             Some(waiting) if !matches!(waiting.phase, Phase::Done(_)) => {
-                if !matches!(waiting.phase, Phase::Sent(_)) {
+                let is_listed = !matches!(waiting.phase, Phase::Sent(_));
+                if is_listed || matches!(waiting.listener, Listener::Function(_)) {
                     return self.end_listed(key, ending());
                 }
                 waiting.phase = Phase::Done(ending());
                 self.done += 1;
-                self.ended(key)
+                waiting.ended()
             }
             _ => {
                 self.late += 1;
@@ -332,30 +338,27 @@ impl Calls {
         }
     }
 
-    /// The same of one that waits for room, or runs.
-    #[cold]
+    /// The same of one that waits for room, or runs, or for which a function waits: that one has its outcome at once.
+    #[inline(never)]
     fn end_listed(&mut self, key: CallKey, ending: Ending) -> Ended {
         let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
-        let before = replace(&mut waiting.phase, Phase::Done(ending));
+        let before = replace(&mut waiting.phase, Phase::Done(Ending::default()));
+        let mut ended = waiting.ended();
         self.done += 1;
         self.leaves(&before);
-        self.ended(key)
-    }
-
-    /// It has its outcome: a function fetches it at once.
-    #[inline]
-    fn ended(&mut self, key: CallKey) -> Ended {
-        let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
-        if !matches!(waiting.listener, Listener::Function(_)) {
-            return waiting.ended();
-        }
-        self.done -= 1;
-        match self.waiting.remove(key) {
-            Some(Waiting { phase: Phase::Done(ending), listener: Listener::Function(run), streams }) => {
-                Ended { waker: None, streams, then: Some((run, ending)) }
+        match take(&mut ended.function) {
+            Some(run) => {
+                self.done -= 1;
+                self.waiting.remove(key);
+                ended.then = Some(Box::new((run, ending)));
             }
-            _ => Ended::default(),
+            None => {
+                if let Some(waiting) = self.waiting.get_mut(key) {
+                    waiting.phase = Phase::Done(ending);
+                }
+            }
         }
+        ended
     }
 
     /// All calls for which `end` has an error end.

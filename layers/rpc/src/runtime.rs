@@ -50,7 +50,7 @@ pub(crate) struct Runtime {
     /// Until when the call in progress has to be answered, in nanoseconds: calls that it makes have no more time.
     pub(crate) due: Cell<u64>,
     /// Functions that wait for outcomes, and these.
-    outcomes: RefCell<VecDeque<(Then, Ending)>>,
+    outcomes: RefCell<VecDeque<Box<(Then, Ending)>>>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<(Connection, NotOpen)>>,
     /// The endpoint was dropped, so no turn comes any more.
@@ -279,7 +279,7 @@ impl Runtime {
     }
 
     #[inline]
-    fn is_over(&self, Ended { waker, streams, then }: Ended) {
+    fn is_over(&self, Ended { waker, streams, then, .. }: Ended) {
         if let Some(streams) = streams {
             self.streams.ended(&streams);
         }
@@ -301,12 +301,13 @@ impl Runtime {
     }
 
     /// Run what waits for outcomes that have come. If one panics, and the program goes on, the others run in the next turn.
-    #[inline]
+    #[cold]
     fn run_outcomes(&self) -> bool {
         let next = || self.outcomes.borrow_mut().pop_front();
         let mut has_run = false;
-        while let Some((run, ending)) = next() {
+        while let Some(outcome) = next() {
             has_run = true;
+            let (run, ending) = *outcome;
             run(ending);
         }
         has_run
@@ -517,7 +518,7 @@ impl Runtime {
     #[inline]
     pub(crate) fn after_turn(&self) -> bool {
         let has_looked = self.is_due() && self.look_at_all();
-        let has_run = self.run_outcomes();
+        let has_run = !self.outcomes.borrow().is_empty() && self.run_outcomes();
         has_looked | has_run
     }
 
@@ -622,9 +623,9 @@ impl Runtime {
         };
         let over = calls.end_all(end);
         drop(calls);
-        for Ended { waker, streams, then } in over {
-            drop(then);
-            self.is_over(Ended { waker, streams, then: None });
+        for mut ended in over {
+            drop(ended.then.take());
+            self.is_over(ended);
         }
         drop(self.outcomes.take());
     }
