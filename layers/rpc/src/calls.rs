@@ -9,16 +9,16 @@
 //! `am-api` watches the deadline of a call that was sent, and the end of its connection. Before that, and once the server has answered that the
 //! call runs, this table watches them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::mem::{replace, take};
+use std::mem::take;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
 use am_api::{CallId, Connection};
-use slotmap::{SlotMap, new_key_type};
+use slotmap::{SecondaryMap, SlotMap, new_key_type};
 
 use crate::bytes::Bytes;
 use crate::codec::DecodeError;
@@ -26,7 +26,7 @@ use crate::deadlines::{Deadlines, Ticket};
 use crate::error::CallError;
 use crate::method::{MethodId, MethodInfo, ServiceInfo, Skew};
 use crate::status::{SentCall, Status};
-use crate::stream::Streams;
+use crate::stream::{StreamTable, Streams};
 
 new_key_type! {
     /// A call of this side.
@@ -101,20 +101,10 @@ pub(crate) struct NewCall {
 /// Runs with the outcome of a call.
 pub(crate) type Then = Box<dyn FnOnce(Ending)>;
 
-/// What hears of a call's outcome.
-#[derive(Default)]
-enum Listener {
-    #[default]
-    Nothing,
-    /// Of what fetches it.
-    Waker(Waker),
-    Function(Then),
-}
-
 /// A call without an outcome, or with one that was not fetched.
 struct Waiting {
     phase: Phase,
-    listener: Listener,
+    waker: Option<Waker>,
     streams: Option<Rc<Streams>>,
 }
 
@@ -122,27 +112,26 @@ struct Waiting {
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Ended {
-    pub(crate) waker: Option<Waker>,
-    pub(crate) streams: Option<Rc<Streams>>,
-    /// A function, and the outcome that it runs with.
-    pub(crate) then: Option<Box<(Then, Ending)>>,
-    function: Option<Then>,
+    waker: Option<Waker>,
+    streams: Option<Rc<Streams>>,
+}
+
+impl Ended {
+    #[inline]
+    pub(crate) fn tell(self, table: &StreamTable) {
+        if let Some(streams) = &self.streams {
+            table.ended(streams);
+        }
+        if let Some(waker) = self.waker {
+            waker.wake();
+        }
+    }
 }
 
 impl Waiting {
-    fn new(phase: Phase, streams: Option<Rc<Streams>>) -> Waiting {
-        Waiting { phase, listener: Listener::Nothing, streams }
-    }
-
     /// It is over.
     fn ended(&mut self) -> Ended {
-        let streams = self.streams.take();
-        let (waker, function) = match take(&mut self.listener) {
-            Listener::Nothing => (None, None),
-            Listener::Waker(waker) => (Some(waker), None),
-            Listener::Function(run) => (None, Some(run)),
-        };
-        Ended { waker, streams, then: None, function }
+        Ended { waker: self.waker.take(), streams: self.streams.take() }
     }
 }
 
@@ -184,6 +173,10 @@ const MAX_KEPT: usize = 16;
 #[derive(Default)]
 pub(crate) struct Calls {
     waiting: SlotMap<CallKey, Waiting>,
+    /// Of those whose outcome is not fetched. Beside the others, because few calls have one.
+    functions: SecondaryMap<CallKey, Then>,
+    /// Functions that have not run yet, and the outcomes.
+    outcomes: VecDeque<(Then, Ending)>,
     /// Of those that were sent, by the slot of their ids.
     sent: Vec<CallKey>,
     running: BTreeMap<SentCall, CallKey>,
@@ -217,7 +210,7 @@ impl Calls {
     /// A call was sent.
     #[inline]
     pub(crate) fn add_sent(&mut self, call: SentCall, streams: Option<Rc<Streams>>) -> CallKey {
-        let key = self.waiting.insert(Waiting::new(Phase::Sent(call), streams));
+        let key = self.waiting.insert(Waiting { phase: Phase::Sent(call), waker: None, streams });
         self.has_slot(key, call.id);
         key
     }
@@ -230,14 +223,14 @@ impl Calls {
         self.waiting.insert_with_key(|key| {
             self.queue.insert(place, key);
             let due = self.due.add(due, key);
-            Waiting::new(Phase::Queued(Queued { method, arguments, place, due }), streams)
+            Waiting { phase: Phase::Queued(Queued { method, arguments, place, due }), waker: None, streams }
         })
     }
 
     /// A call could not be sent.
     pub(crate) fn add_failed(&mut self, error: CallError<Infallible>) -> CallKey {
         self.done += 1;
-        self.waiting.insert(Waiting::new(Phase::Done(Ending::NoAnswer(error)), None))
+        self.waiting.insert(Waiting { phase: Phase::Done(Ending::NoAnswer(error)), waker: None, streams: None })
     }
 
     /// Whether this call has an outcome, which is stored; otherwise this waker is woken then. Returns the waker that it replaces, too: dropping it
@@ -251,20 +244,26 @@ impl Calls {
             self.done -= 1;
             return (true, None);
         }
-        match &waiting.listener {
-            Listener::Waker(known) if known.will_wake(waker) => (false, None),
-            _ => match replace(&mut waiting.listener, Listener::Waker(waker.clone())) {
-                Listener::Waker(old) => (false, Some(old)),
-                _ => (false, None),
-            },
+        let is_known = waiting.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        (false, if is_known { None } else { waiting.waker.replace(waker.clone()) })
+    }
+
+    /// This function is to run with the outcome, of a call that has none yet. The waker is woken then.
+    pub(crate) fn then(&mut self, key: CallKey, run: Then, waker: Waker) {
+        if let Some(waiting) = self.waiting.get_mut(key) {
+            waiting.waker = Some(waker);
+            self.functions.insert(key, run);
         }
     }
 
-    /// This function runs with the outcome, of a call that has none yet.
-    pub(crate) fn then(&mut self, key: CallKey, run: Then) {
-        if let Some(waiting) = self.waiting.get_mut(key) {
-            waiting.listener = Listener::Function(run);
-        }
+    /// The next function that can run, and its outcome.
+    pub(crate) fn next_outcome(&mut self) -> Option<(Then, Ending)> {
+        self.outcomes.pop_front()
+    }
+
+    /// No function runs any more.
+    pub(crate) fn take_outcomes(&mut self) -> VecDeque<(Then, Ending)> {
+        take(&mut self.outcomes)
     }
 
     /// Whether a further outcome may keep the frame in which it arrived.
@@ -323,8 +322,12 @@ impl Calls {
         match self.waiting.get_mut(key) {
             // The first outcome holds.
             Some(waiting) if !matches!(waiting.phase, Phase::Done(_)) => {
-                let is_listed = !matches!(waiting.phase, Phase::Sent(_));
-                if is_listed || matches!(waiting.listener, Listener::Function(_)) {
+                if !self.functions.is_empty()
+                    && let Some(run) = self.functions.remove(key)
+                {
+                    return self.end_with(key, run, ending());
+                }
+                if !matches!(waiting.phase, Phase::Sent(_)) {
                     return self.end_listed(key, ending());
                 }
                 waiting.phase = Phase::Done(ending());
@@ -338,27 +341,24 @@ impl Calls {
         }
     }
 
-    /// The same of one that waits for room, or runs, or for which a function waits: that one has its outcome at once.
-    #[inline(never)]
+    /// The same of one that waits for room, or runs.
+    #[cold]
     fn end_listed(&mut self, key: CallKey, ending: Ending) -> Ended {
         let Some(waiting) = self.waiting.get_mut(key) else { return Ended::default() };
-        let before = replace(&mut waiting.phase, Phase::Done(Ending::default()));
-        let mut ended = waiting.ended();
+        let before = std::mem::replace(&mut waiting.phase, Phase::Done(ending));
+        let ended = waiting.ended();
         self.done += 1;
         self.leaves(&before);
-        match take(&mut ended.function) {
-            Some(run) => {
-                self.done -= 1;
-                self.waiting.remove(key);
-                ended.then = Some(Box::new((run, ending)));
-            }
-            None => {
-                if let Some(waiting) = self.waiting.get_mut(key) {
-                    waiting.phase = Phase::Done(ending);
-                }
-            }
-        }
         ended
+    }
+
+    /// The same of one for which a function waits: nothing is left to fetch.
+    #[inline(never)]
+    fn end_with(&mut self, key: CallKey, run: Then, ending: Ending) -> Ended {
+        let Some(mut waiting) = self.waiting.remove(key) else { return Ended::default() };
+        self.leaves(&waiting.phase);
+        self.outcomes.push_back((run, ending));
+        waiting.ended()
     }
 
     /// All calls for which `end` has an error end.
@@ -442,7 +442,7 @@ impl Calls {
     /// One that waited was sent. Returns its streams.
     pub(crate) fn sends(&mut self, key: CallKey, call: SentCall) -> Option<Rc<Streams>> {
         let waiting = self.waiting.get_mut(key)?;
-        let before = replace(&mut waiting.phase, Phase::Sent(call));
+        let before = std::mem::replace(&mut waiting.phase, Phase::Sent(call));
         let streams = waiting.streams.clone();
         self.leaves(&before);
         self.has_slot(key, call.id);

@@ -290,7 +290,8 @@ impl<V: 'static, E: 'static> Call<V, E> {
         let runtime = self.runtime.clone();
         match self.state {
             CallState::Begun(key) if self.again.is_none() && runtime.has_no_outcome(key) => {
-                runtime.then(key, Box::new(move |ending| run(self.ended(ending))));
+                let called = self.of.1;
+                runtime.then(key, Box::new(move |ending| run(self.over(&mut Reply { called, ending }))));
             }
             _ => runtime.tasks.spawn(Box::pin(async move { run(self.await) })),
         }
@@ -315,18 +316,18 @@ impl<V, E> Future for Call<V, E> {
         loop {
             match &mut call.state {
                 CallState::Begun(key) => {
-                    let mut ending = Ending::default();
-                    if !call.runtime.poll_call(*key, context.waker(), &mut ending) {
+                    let mut reply = Reply { called: call.of.1, ending: Ending::default() };
+                    if !call.runtime.poll_call(*key, context.waker(), &mut reply.ending) {
                         return Poll::Pending;
                     }
                     if let Some(again) = &mut call.again {
-                        if let Some(pause) = again.pause(&ending, call.runtime.sender.time()) {
+                        if let Some(pause) = again.pause(&reply.ending, call.runtime.sender.time()) {
                             call.state = CallState::Pausing(Box::new(Sleep::new(&call.runtime, pause)));
                             continue;
                         }
-                        again.or_earlier(&mut ending);
+                        again.or_earlier(&mut reply.ending);
                     }
-                    return Poll::Ready(call.ended(ending));
+                    return Poll::Ready(call.over(&mut reply));
                 }
                 CallState::Pausing(sleep) => {
                     ready!(Pin::new(&mut **sleep).poll(context));
@@ -340,10 +341,11 @@ impl<V, E> Future for Call<V, E> {
 
 impl<V, E> Call<V, E> {
     /// The call is over.
-    fn ended(&mut self, ending: Ending) -> Result<V, CallError<E>> {
+    #[inline]
+    fn over(&mut self, reply: &mut Reply) -> Result<V, CallError<E>> {
         self.state = CallState::Over;
-        spans::ended(&self.span, &ending);
-        (self.read)(&mut Reply { called: self.of.1, ending })
+        spans::ended(&self.span, &reply.ending);
+        (self.read)(reply)
     }
 
     #[cold]

@@ -203,7 +203,7 @@ impl Rpc {
     /// Whether a poll has something to do: a message or an event waits, or a task, or something is due. For a program that polls other endpoints of the
     /// node.
     pub fn has_work(&self) -> bool {
-        self.runtime.has_work() || !self.endpoint.pending_events().is_empty()
+        self.runtime.is_due() || !self.endpoint.pending_events().is_empty()
     }
 
     /// How many calls are under way: those of this side, and those of others that run as tasks.

@@ -1,7 +1,7 @@
 //! What clients, services and tasks of one endpoint share. All of it is on the node's thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -49,8 +49,6 @@ pub(crate) struct Runtime {
     returned: Cell<u64>,
     /// Until when the call in progress has to be answered, in nanoseconds: calls that it makes have no more time.
     pub(crate) due: Cell<u64>,
-    /// Functions that wait for outcomes, and these.
-    outcomes: RefCell<VecDeque<Box<(Then, Ending)>>>,
     /// Connections that have ended and are not closed yet.
     ended: RefCell<Vec<(Connection, NotOpen)>>,
     /// The endpoint was dropped, so no turn comes any more.
@@ -98,7 +96,6 @@ impl Runtime {
             timers: RefCell::default(),
             returned: Cell::default(),
             due: Cell::new(u64::MAX),
-            outcomes: RefCell::default(),
             ended: RefCell::default(),
             is_closed: Cell::new(false),
             agenda: Agenda::default(),
@@ -274,21 +271,8 @@ impl Runtime {
 
     fn tell(&self, News { over, begun, woken }: News) {
         begun.iter().for_each(|(key, streams)| self.streams.add(self, *key, streams));
-        over.into_iter().for_each(|ended| self.is_over(ended));
+        over.into_iter().for_each(|ended| ended.tell(&self.streams));
         woken.into_iter().for_each(Waker::wake);
-    }
-
-    #[inline]
-    fn is_over(&self, Ended { waker, streams, then, .. }: Ended) {
-        if let Some(streams) = streams {
-            self.streams.ended(&streams);
-        }
-        if let Some(then) = then {
-            self.outcomes.borrow_mut().push_back(then);
-        }
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 
     pub(crate) fn has_no_outcome(&self, key: CallKey) -> bool {
@@ -297,17 +281,15 @@ impl Runtime {
 
     /// Run this with the outcome of a call that has none yet.
     pub(crate) fn then(&self, key: CallKey, run: Then) {
-        self.calls.borrow_mut().then(key, run);
+        self.calls.borrow_mut().then(key, run, self.tasks.waker());
     }
 
     /// Run what waits for outcomes that have come. If one panics, and the program goes on, the others run in the next turn.
-    #[cold]
     fn run_outcomes(&self) -> bool {
-        let next = || self.outcomes.borrow_mut().pop_front();
+        let next = || self.calls.borrow_mut().next_outcome();
         let mut has_run = false;
-        while let Some(outcome) = next() {
+        while let Some((run, ending)) = next() {
             has_run = true;
-            let (run, ending) = *outcome;
             run(ending);
         }
         has_run
@@ -372,7 +354,7 @@ impl Runtime {
     pub(crate) fn drop_call(&self, key: CallKey) {
         let forgotten = self.calls.borrow_mut().forget(key);
         let Some((phase, ended)) = forgotten else { return };
-        self.is_over(ended);
+        ended.tell(&self.streams);
         match phase {
             Phase::Sent(call) | Phase::Running(call, _) => self.cancel(call),
             Phase::Queued(queued) => self.leaves_queue(queued.peer()),
@@ -399,7 +381,7 @@ impl Runtime {
                 let (key, may_keep) = (calls.key_of(outcome.id), calls.may_keep());
                 let ended = calls.end(key, || Ending::Answer(status, self.kept(answer, may_keep)));
                 drop(calls);
-                self.is_over(ended);
+                ended.tell(&self.streams);
             }
             _ => self.on_no_answer(outcome),
         }
@@ -434,7 +416,7 @@ impl Runtime {
         if is_late {
             self.cancel(call);
         }
-        self.is_over(ended);
+        ended.tell(&self.streams);
     }
 
     /// The payload of an outcome: its frame, or a copy, which leaves the sender its credit.
@@ -460,7 +442,7 @@ impl Runtime {
         let key = calls.find(call).unwrap_or_default();
         let ended = calls.end(key, ending);
         drop(calls);
-        self.is_over(ended);
+        ended.tell(&self.streams);
     }
 
     fn on_connection(&self, event: &ConnectionEvent<'_, ()>) {
@@ -517,20 +499,12 @@ impl Runtime {
     /// What there is to do after a turn. Returns whether something was done.
     #[inline]
     pub(crate) fn after_turn(&self) -> bool {
-        let has_looked = self.is_due() && self.look_at_all();
-        let has_run = !self.outcomes.borrow().is_empty() && self.run_outcomes();
-        has_looked | has_run
+        self.is_due() && self.look_at_all()
     }
 
-    /// Whether anything is left to do after a turn.
+    /// Whether a turn has to look at more than messages.
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.is_due() || !self.outcomes.borrow().is_empty()
-    }
-
-    /// Whether a turn has to look at more than messages and outcomes.
-    #[inline]
-    fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let is_due = |next| next <= self.sender.turn_time();
         self.tasks.is_woken() || self.agenda.next.get().is_some_and(is_due)
     }
@@ -542,7 +516,7 @@ impl Runtime {
             self.flush_queues();
         }
         self.wake_timers();
-        let has_run = self.tasks.run(self.sender.turn_time());
+        let has_run = self.run_outcomes() | self.tasks.run(self.sender.turn_time());
         self.outbox.flush(&self.sender);
         self.close_ended();
         let is_busy = self.has_waiting() || !self.ended.borrow().is_empty();
@@ -569,7 +543,7 @@ impl Runtime {
             let ended = calls.end(key, || Ending::NoAnswer(error));
             drop(calls);
             sent.into_iter().for_each(|call| self.cancel(call));
-            self.is_over(ended);
+            ended.tell(&self.streams);
             queue.into_iter().for_each(|peer| self.leaves_queue(peer));
         }
     }
@@ -621,13 +595,10 @@ impl Runtime {
             Phase::Sent(..) | Phase::Running(..) => Some(CallError::Unknown(ReturnReason::Closed)),
             Phase::Done(_) => None,
         };
-        let over = calls.end_all(end);
+        let (over, outcomes) = (calls.end_all(end), calls.take_outcomes());
         drop(calls);
-        for mut ended in over {
-            drop(ended.then.take());
-            self.is_over(ended);
-        }
-        drop(self.outcomes.take());
+        over.into_iter().for_each(|ended| ended.tell(&self.streams));
+        drop(outcomes);
     }
 
     /// Calls without an outcome, of this side and of others, and messages that wait.

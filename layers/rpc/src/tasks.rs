@@ -210,6 +210,11 @@ impl Tasks {
         self.due.borrow().next()
     }
 
+    /// Wakes the node, as a task does that can go on.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(self.woken.clone())
+    }
+
     /// Whether a task was woken.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
@@ -227,7 +232,7 @@ impl Tasks {
         }
         let mut all = self.all.borrow_mut();
         all.extend(self.begun.take());
-        let waker = Waker::from(self.woken.clone());
+        let waker = self.waker();
         // If one panics, and the program goes on, the others are polled in the next turn.
         let _others = WakeOnPanic(&self.woken);
         while let Poll::Ready(Some(())) = Pin::new(&mut *all).poll_next(&mut PollContext::from_waker(&waker)) {}
