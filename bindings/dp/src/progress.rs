@@ -13,10 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::own::{Own, high};
-use am_c_runtime::Waker;
+use am_c_runtime::{Waker, start_thread};
 use am_dp::Dp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::failure::Failure;
 use crate::mapping::{self, Mapping};
@@ -33,14 +32,7 @@ const BUSY: Duration = Duration::from_millis(500);
 pub(crate) fn start(dp: &Dp<Mapping>, waker: Arc<Waker>) -> Result<(), Failure> {
     let descriptor = dp.descriptor().try_clone_to_owned().map_err(|error| Failure::io(&error, "no descriptor"))?;
     let descriptor = Own::new(high(descriptor));
-    // Signals are for the program's own threads.
-    let mut before = SigSet::empty();
-    _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
-    let started = thread::Builder::new().name("dp".into()).spawn(move || {
-        run(&descriptor, &waker);
-    });
-    _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
-    started.map(drop).map_err(|error| Failure::io(&error, "no thread"))
+    start_thread("dp", move || run(&descriptor, &waker)).map_err(|error| Failure::io(&error, "no thread"))
 }
 
 fn run(descriptor: &Own, waker: &Arc<Waker>) {

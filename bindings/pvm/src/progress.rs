@@ -16,9 +16,8 @@ use std::thread;
 use std::time::Duration;
 
 use am_api::NodeDescriptor;
-use am_c_runtime::Waker;
+use am_c_runtime::{Waker, start_thread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use parking_lot::Mutex;
 
 const NAP: Duration = Duration::from_millis(1);
@@ -102,13 +101,9 @@ pub(crate) enum Step {
 pub(crate) fn start(descriptor: NodeDescriptor, turn: fn(&Arc<Waker>) -> Step) -> io::Result<Arc<Waker>> {
     let waker = Arc::new(Waker::new()?);
     *WAKER.lock() = Some(waker.clone());
-    // Signals are for the program's own threads.
-    let mut before = SigSet::empty();
-    _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
     let own = waker.clone();
-    let started = thread::Builder::new().name("pvm-am".into()).spawn(move || run(&descriptor, &own, turn));
-    _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
-    started.map(|_| waker)
+    start_thread("pvm-am", move || run(&descriptor, &own, turn))?;
+    Ok(waker)
 }
 
 /// The node is closed: the thread ends.

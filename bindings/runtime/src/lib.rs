@@ -9,6 +9,7 @@
 //!   the library's own calls
 //!        │
 //!   process.rs       the process that has the node, and its forks; its place in its job; its exit
+//!   thread.rs        a thread of the library
 //!   waker.rs         ends the sleep of a thread
 //! ```
 //!
@@ -19,9 +20,11 @@
 
 mod call;
 mod process;
+mod thread;
 pub mod thread_end;
 mod waker;
 
 pub use call::{call, keep_error, last_error};
 pub use process::{KeptPlace, NodeOwner, at_exit};
+pub use thread::start_thread;
 pub use waker::Waker;
