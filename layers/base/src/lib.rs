@@ -7,7 +7,7 @@
 //!   cluster.rs     the number of a node ─▶ its name, and back
 //!   link.rs        the name of an endpoint ─▶ a connection with it, made again after it has ended
 //!   publisher.rs   a message ─▶ all endpoints that have subscribed (subscriptions.rs); a slow one gets the latest
-//!   helper_thread.rs   a thread that serves while the program computes
+//!   helper_thread.rs   a thread that serves while the program computes; time.rs: when a wait is over
 //!      │
 //!   am-api         nodes, endpoints, connections
 //! ```
@@ -28,9 +28,11 @@ mod helper_thread;
 mod link;
 mod publisher;
 mod subscriptions;
+mod time;
 
 pub use cluster::{Cluster, ClusterError, Rank};
 pub use helper_thread::{HelperPanicked, HelperThread, StartError};
 pub use link::Link;
 pub use publisher::{Publisher, PublisherCounters, Subscriber, Wanted};
 pub use subscriptions::{Publication, Subscriptions};
+pub use time::{LONGEST, end_of};

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use am_api::{EndpointError, Idle, Node, NodeWaker};
+use am_base::{LONGEST, end_of};
 use am_ordered::{Ended, Event, Group, Level, MemberId, MessageId, SendError, Settings, View};
 use am_rpc::RpcError;
 use am_rpc::codec::to_vec;
@@ -33,8 +34,6 @@ use crate::table::{Shelf, Table};
 
 /// The longest sleep while a future is waited for: its waker ends it earlier.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// A longer time is as good as this one.
-const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// Events that are kept until the program takes them.
 const MOST_EVENTS: usize = 1024;
 
@@ -504,10 +503,6 @@ impl Space {
         }
         done
     }
-}
-
-fn end_of(timeout: Duration) -> Instant {
-    Instant::now() + timeout.min(LONGEST)
 }
 
 impl Order for Net {

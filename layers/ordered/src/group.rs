@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Idle, Node, Request};
+use am_base::end_of;
 use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
@@ -20,8 +21,6 @@ use crate::state::States;
 const TIDY: Duration = Duration::from_secs(10);
 /// A process that does not answer for this time is named.
 const LATE: Duration = Duration::from_secs(1);
-/// A longer time is as good as this one.
-const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// The longest sleep of a wait. Timers of the core are due sooner, as a rule.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
@@ -271,7 +270,7 @@ impl<R: Replica> Group<R> {
 
     /// Poll until something was done or the time is over. Sleep meanwhile.
     pub fn wait(&mut self, timeout: Duration) -> usize {
-        let end = Instant::now() + timeout.min(LONGEST);
+        let end = end_of(timeout);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let done = self.sleep(left, Endpoint::wait);
@@ -309,7 +308,7 @@ impl<R: Replica> Group<R> {
 
     /// Poll until the replica is as wanted or the time is over. Returns whether it is.
     pub fn wait_until(&mut self, timeout: Duration, mut wanted: impl FnMut(&R) -> bool) -> bool {
-        let end = Instant::now() + timeout.min(LONGEST);
+        let end = end_of(timeout);
         loop {
             if wanted(&self.replica) {
                 return true;
@@ -334,12 +333,11 @@ impl<R: Replica> Group<R> {
     /// # Errors
     /// The time was over first. The group puts this member out after its patience.
     pub fn leave(mut self, timeout: Duration) -> Result<R, NotLeft> {
-        let end = Instant::now() + timeout.min(LONGEST);
+        let end = end_of(timeout);
         while self.ended.is_none() && (self.waiting() > 0 || self.backlog() > 0) && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
-        self.inside.core.leave(self.endpoint.time());
-        self.rests_until = None;
+        self.begin_leave();
         while self.ended.is_none() && Instant::now() < end {
             self.wait(end.saturating_duration_since(Instant::now()));
         }
