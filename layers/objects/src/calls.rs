@@ -37,10 +37,10 @@ struct Question {
 #[derive(Debug)]
 struct Pending {
     slot: Arc<Slot>,
-    /// By the node's clock. `None` once it has its place: then it waits for its guard alone.
-    until: Option<Duration>,
-    /// A process that keeps the object has to take it by then.
+    /// Its place in the order, or the process that keeps the object, has to take it by then. By the node's clock.
     deadline: Duration,
+    /// It may wait for its guard from now on, for as long as it takes.
+    may_wait: bool,
     asked_at: Duration,
     message: Option<u64>,
     /// The process that keeps the object, and what it was asked.
@@ -54,18 +54,18 @@ impl Calls {
     }
 
     /// A call that leaves now. Returns its number.
-    pub(crate) fn begin(&mut self, slot: Arc<Slot>, until: Duration) -> u64 {
+    pub(crate) fn begin(&mut self, slot: Arc<Slot>, deadline: Duration) -> u64 {
         let call = self.next;
         self.next += 1;
         let asked_at = Duration::ZERO;
-        let new = Pending { slot, until: Some(until), deadline: until, asked_at, message: None, asked: None };
+        let new = Pending { slot, deadline, may_wait: false, asked_at, message: None, asked: None };
         self.pending.insert(call, new);
         call
     }
 
     /// The call has left as this message.
     pub(crate) fn left_as(&mut self, call: u64, message: u64) {
-        if let Some(pending) = self.pending.get_mut(&call).filter(|pending| pending.until.is_some()) {
+        if let Some(pending) = self.pending.get_mut(&call).filter(|pending| !pending.may_wait) {
             pending.message = Some(message);
             self.by_message.insert(message, call);
         }
@@ -74,7 +74,7 @@ impl Calls {
     /// The process that keeps the object is asked. Its patience is not renewed: it may be asked again and again.
     pub(crate) fn ask_for(&mut self, call: u64, process: u64, sent: Sent, now: Duration) {
         if let Some(pending) = self.pending.get_mut(&call) {
-            pending.until = (!sent.may_wait).then_some(pending.deadline);
+            pending.may_wait = sent.may_wait;
             (pending.asked, pending.asked_at) = (Some((process, sent)), now);
         }
     }
@@ -115,7 +115,7 @@ impl Calls {
     /// The call has its place in the order.
     pub(crate) fn placed(&mut self, call: u64) {
         if let Some(pending) = self.pending.get_mut(&call) {
-            pending.until = None;
+            pending.may_wait = true;
             pending.message.take().map(|message| self.by_message.remove(&message));
         }
     }
@@ -159,7 +159,7 @@ impl Calls {
 
     /// This process goes on with the state of another one. A write that waited here, and does not there, has run.
     pub(crate) fn keep_waiting(&mut self, waits: impl Fn(u64) -> bool) {
-        let is_placed = |pending: &Pending| pending.until.is_none() && pending.asked.is_none();
+        let is_placed = |pending: &Pending| pending.may_wait && pending.asked.is_none();
         let has_run = |(call, pending): (&u64, &Pending)| (is_placed(pending) && !waits(*call)).then_some(*call);
         for call in self.pending.iter().filter_map(has_run).collect::<Vec<_>>() {
             self.end(call, Err(CallError::Unknown));
@@ -172,7 +172,7 @@ impl Calls {
             return;
         }
         self.looks_at = now + LOOK;
-        let is_late = |pending: &Pending| pending.until.is_some_and(|until| until <= now);
+        let is_late = |pending: &Pending| !pending.may_wait && pending.deadline <= now;
         let late = self.pending.iter().filter(|(_, pending)| is_late(pending));
         let is_over = |question: &Question| question.until <= now;
         while let Some(question) = self.questions.first_entry().filter(|question| is_over(question.get())) {
@@ -189,7 +189,7 @@ impl Calls {
             read.put(Err(why));
         }
         while let Some((call, pending)) = self.pending.first_key_value() {
-            let has_left = pending.message.is_some() || pending.asked.is_some() || pending.until.is_none();
+            let has_left = pending.message.is_some() || pending.asked.is_some() || pending.may_wait;
             self.end(*call, Err(if has_left { CallError::Unknown } else { why }));
         }
     }

@@ -366,10 +366,6 @@ impl Objects {
             self.has_lost = true;
             self.has_arrived(object, &Err(CallError::Lost));
         }
-        let is_gone = |caller: &&Caller| members.contains(&caller.process);
-        for caller in self.replies.keys().filter(is_gone).copied().collect::<Vec<_>>() {
-            self.end(caller, Err(CallError::NotRun));
-        }
     }
 
     /// What others than these wait for at an object that is kept here is forgotten.
