@@ -21,6 +21,12 @@ struct Full {
     tried: Instant,
 }
 
+impl Full {
+    fn is_stuck(self) -> bool {
+        self.tried - self.since >= STUCK_AFTER
+    }
+}
+
 /// A path: a transport, and its state.
 pub(crate) struct TransportPath {
     pub(crate) inner: Box<dyn Transport>,
@@ -47,17 +53,13 @@ impl TransportPath {
     /// Why it is not usable now, if it is not.
     #[inline]
     pub(crate) fn unusable_reason(&self) -> Option<&str> {
-        self.link_error.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
-    }
-
-    fn is_stuck(&self) -> bool {
-        self.full.is_some_and(|full| full.tried - full.since >= STUCK_AFTER)
+        self.link_error.as_deref().or_else(|| self.full.is_some_and(Full::is_stuck).then_some("it takes no frames"))
     }
 
     /// Whether a frame is to show if it takes frames again.
     pub(crate) fn is_trial_due(&self) -> bool {
-        let is_due = |full: Full| full.tried.elapsed() >= TRIAL_AFTER;
-        self.link_error.is_none() && self.is_stuck() && self.full.is_some_and(is_due)
+        let is_due = |full: Full| full.is_stuck() && full.tried.elapsed() >= TRIAL_AFTER;
+        self.link_error.is_none() && self.full.is_some_and(is_due)
     }
 
     /// Poll its notices. Whether its own state has changed.
