@@ -87,7 +87,7 @@ pub unsafe extern "C-unwind" fn mesg_input(message: *mut c_void) -> c_int {
 pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_int, tag: c_int) -> c_int {
     let Some(library) = Library::get() else { return SYSTEM_ERROR };
     let pass = |tids: *mut c_int, count| {
-        // SAFETY: so many numbers.
+        // SAFETY: `count` numbers.
         unsafe { (library.multicast)(mid, tids, count, tag) }
     };
     if !is_in_use(library) {
@@ -143,7 +143,7 @@ pub unsafe extern "C-unwind" fn pvm_getfds(fds: *mut *mut c_int) -> c_int {
     let add = || {
         let Some(own) = route::watch(library) else { return count };
         let mut list = DESCRIPTORS.lock();
-        // SAFETY: PVM's list has so many numbers.
+        // SAFETY: PVM's list has `count` numbers.
         *list = unsafe { slice::from_raw_parts(*fds, count as usize) }.to_vec();
         list.extend(own);
         // SAFETY: the caller's promise. The list stays until the next call.

@@ -75,6 +75,6 @@ pub(crate) fn wants_report() -> bool {
 
 /// Say something on standard error, in one piece: a daemon takes each piece of a task's for a line.
 pub(crate) fn say(text: &str) {
-    // Without a standard error there is nobody to say it to.
+    // Without a standard error there is no place for it.
     _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

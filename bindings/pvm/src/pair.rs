@@ -100,7 +100,7 @@ pub(crate) struct Head {
     pub(crate) encoding: c_int,
     pub(crate) wait_id: c_int,
     pub(crate) source: c_int,
-    /// So many lengths of fragments are in front of the bytes. 0: the bytes are one fragment.
+    /// The number of fragments whose lengths are in front of the bytes. 0: the bytes are one fragment.
     pub(crate) lengths: u32,
     /// Another piece follows.
     pub(crate) has_more: bool,
@@ -241,9 +241,11 @@ impl Pairs {
         let build = |(head, payload): (Head, Vec<u8>)| {
             let message = library.build(&fragments(head, &payload)?, head.encoding);
             // SAFETY: it was just made.
-            unsafe { ((*message).context, (*message).wait_id) = (head.context, head.wait_id) };
-            // SAFETY: as above.
-            unsafe { (*message).source = head.source };
+            unsafe {
+                (*message).context = head.context;
+                (*message).wait_id = head.wait_id;
+                (*message).source = head.source;
+            }
             Some((Loose(message), head.destination, head.tag))
         };
         mem::take(&mut self.back).into_iter().filter_map(build).collect()

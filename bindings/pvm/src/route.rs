@@ -52,11 +52,11 @@ static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// PVM's `mroute`, whose place this takes.
 pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
+    if within() != Within::None {
+        return route_in_handler(library, mid, to, tag, time);
+    }
     // SAFETY: a number, of a message or not.
     let message = unsafe { (library.message)(mid) };
-    if within() != Within::None {
-        return route_in_handler(library, message, (mid, to, tag), time);
-    }
     let _call = Call::begin();
     // Before what the program sends now.
     send_later(library);
@@ -64,7 +64,7 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
     if !message.is_null() {
         // SAFETY: a message of PVM's.
         unsafe { ((*message).destination, (*message).tag) = (to, tag) };
-        count = send(library, message, (mid, to, tag));
+        count = send(library, message, to, tag);
     } else if !process::is_open() {
         return pvm_route::route(library, mid, to, tag, time);
     }
@@ -76,12 +76,9 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
 }
 
 /// A handler of the program calls. As in PVM, what it sends may leave later, and it cannot wait.
-fn route_in_handler(
-    library: &'static Library,
-    message: *mut Pmsg,
-    (mid, to, tag): (c_int, c_int, c_int),
-    time: Option<&timeval>,
-) -> c_int {
+fn route_in_handler(library: &'static Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
+    // SAFETY: a number, of a message or not.
+    let message = unsafe { (library.message)(mid) };
     let may_wait = time.is_none_or(|time| time.tv_sec != 0 || time.tv_usec != 0);
     if !message.is_null() {
         // SAFETY: a message of PVM's.
@@ -130,7 +127,7 @@ unsafe fn is_data(message: *const Pmsg, to: c_int, tag: c_int) -> bool {
 }
 
 /// Send a message. Returns how many have arrived meanwhile, or PVM's error.
-fn send(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c_int, c_int)) -> c_int {
+fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     if (to, tag) == (DAEMON, EXIT) {
         process::wait_accepted(FINISH);
         send_later(library);
@@ -138,16 +135,23 @@ fn send(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c
     // SAFETY: a message of PVM's.
     if unsafe { is_data(message, to, tag) } && to != library.own_tid() {
         if agree::is_switched(library, to) {
-            return send_active(library, message, (mid, to, tag));
+            return send_active(library, message, to, tag);
         }
         if is_new(to) {
             agree::offer(library, to);
         }
         // They need no direct route, and the other task may not answer a request for one.
         if process::with(|process| process.pairs.stage(to).0) == Some(Stage::Agreed) {
-            return library.with_route_option(ALLOWED, || pvm_route::route(library, mid, to, tag, NOW));
+            return library.with_route_option(ALLOWED, || pass_on(library, message, to, tag));
         }
     }
+    pass_on(library, message, to, tag)
+}
+
+/// Send a message by PVM's own route.
+fn pass_on(library: &Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
+    // SAFETY: a message of PVM's.
+    let mid = unsafe { (*message).mid };
     pvm_route::route(library, mid, to, tag, NOW)
 }
 
@@ -157,7 +161,7 @@ pub(crate) fn is_new(task: c_int) -> bool {
 }
 
 /// Send a message as active messages. While there is no room, receive.
-fn send_active(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c_int, c_int, c_int)) -> c_int {
+fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     // SAFETY: a message of PVM's. A handler may free it meanwhile, so this needs a reference of its own.
     unsafe { (*message).references += 1 };
     let (mut progress, mut count, mut idle) = (Progress::default(), 0, None);
@@ -184,7 +188,7 @@ fn send_active(library: &'static Library, message: *mut Pmsg, (mid, to, tag): (c
             process.end(to);
         });
         send_back(library);
-        return pvm_route::route(library, mid, to, tag, NOW);
+        return pass_on(library, message, to, tag);
     }
     count
 }
@@ -310,8 +314,7 @@ fn send_back(library: &Library) {
             // SAFETY: a message of this library's, freed after it was sent.
             unsafe {
                 ((*message).destination, (*message).tag) = (to, tag);
-                let mid = (*message).mid;
-                library.with_route_option(ALLOWED, || pvm_route::route(library, mid, to, tag, NOW));
+                library.with_route_option(ALLOWED, || pass_on(library, message, to, tag));
                 (library.free_message)(message);
             }
         }
@@ -328,7 +331,7 @@ fn send_later(library: &'static Library) {
         // SAFETY: a copy of this library's, freed after it was sent.
         unsafe {
             ((*message).destination, (*message).tag) = (to, tag);
-            send(library, message, ((*message).mid, to, tag));
+            send(library, message, to, tag);
             (library.free_message)(message);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn sleep_on(descriptors: &[RawFd], time: Option<Duration>) -> bool {
     let time = time.map(|time| *TimeSpec::from_duration(time).as_ref());
     let (place, count) = (on.as_mut_ptr(), on.len() as nfds_t);
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: so many descriptors; a time, or none; no mask.
+    // SAFETY: `count` descriptors; a time, or none; no mask.
     let found = thread_end::cancellable(move || unsafe { ppoll(place, count, time, ptr::null()) });
     found.is_some_and(|found| found > 0)
 }

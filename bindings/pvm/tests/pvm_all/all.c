@@ -1,4 +1,4 @@
-/* All tasks send to all others, with contents that say who sent what to whom. */
+/* All tasks send to all others, with contents that name the sender, the receiver and the round. */
 #include "common.h"
 
 int main(int count, char **arguments) {

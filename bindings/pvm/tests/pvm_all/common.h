@@ -60,6 +60,25 @@ static void settle(int tid, int tag, int rounds) {
     }
 }
 
+/* Send this number of messages of these bytes, each filled with its number. */
+static void give(int tid, int tag, int count, char *bytes, int length) {
+    for (int i = 0; i < count; i++) {
+        memset(bytes, i, (size_t)length);
+        pvm_psend(tid, tag, bytes, length, PVM_BYTE);
+    }
+}
+
+/* Receive them, in their order. */
+static void take(int tid, int tag, int count, char *bytes, int length) {
+    for (int i = 0; i < count; i++) {
+        pvm_recv(tid, tag);
+        pvm_upkbyte(bytes, length, 1);
+        if (bytes[0] != (char)i || bytes[length - 1] != (char)i) {
+            fail("message %d", i);
+        }
+    }
+}
+
 static void answer(int tid, int tag, int rounds) {
     for (int i = 0; i < rounds; i++) {
         pvm_recv(tid, tag);

@@ -6,8 +6,7 @@ use crate::machine::{Machine, Said};
 
 const TRANSPORTS: [&str; 3] = ["shm", "udp", "shm+udp"];
 
-/// Run this program in a machine of its own. It has to end well and say this, and its messages have to be active messages, at least so many
-/// of them.
+/// Run this program in a machine of its own. It has to end well and say this, with at least this number of active messages.
 fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_least: u64) -> Said {
     let machine = Machine::start();
     machine.compile(program);
@@ -17,11 +16,15 @@ fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_le
     said
 }
 
+fn check_over_each(program: &str, arguments: &[&str], wanted: &str, at_least: u64) {
+    for transport in TRANSPORTS {
+        check(program, arguments, transport, wanted, at_least);
+    }
+}
+
 #[test]
 fn messages_keep_their_order_while_a_pair_changes_its_route() {
-    for transport in TRANSPORTS {
-        check("order", &["3000"], transport, "3000 messages in their order", 4000);
-    }
+    check_over_each("order", &["3000"], "3000 messages in their order", 4000);
 }
 
 #[test]
@@ -60,10 +63,8 @@ fn all_reach_all() {
 
 #[test]
 fn the_notice_of_an_exit_comes_after_the_last_message() {
-    for transport in TRANSPORTS {
-        check("ending", &["leave", "5"], transport, "5 tasks have ended, with whole messages", 200);
-        check("ending", &["exit", "5"], transport, "5 tasks have ended, with whole messages", 200);
-    }
+    check_over_each("ending", &["leave", "5"], "5 tasks have ended, with whole messages", 200);
+    check_over_each("ending", &["exit", "5"], "5 tasks have ended, with whole messages", 200);
 }
 
 /// A daemon tells of a task that it has not started as soon as that one says so, while what it has sent is still on its way.
@@ -77,38 +78,28 @@ fn the_notice_of_an_exit_waits_for_a_task_from_outside() {
 
 #[test]
 fn a_killed_task_leaves_no_part_of_a_message() {
-    for transport in TRANSPORTS {
-        check("ending", &["kill", "15"], transport, "15 tasks have ended, with whole messages", 100);
-        check("ending", &["abort", "5"], transport, "5 tasks have ended", 50);
-    }
+    check_over_each("ending", &["kill", "15"], "15 tasks have ended, with whole messages", 100);
+    check_over_each("ending", &["abort", "5"], "5 tasks have ended", 50);
 }
 
 #[test]
 fn a_wait_costs_nothing_and_a_task_that_computes_receives() {
-    for transport in TRANSPORTS {
-        check("waiting", &[], transport, "a wait costs nothing", 24);
-    }
+    check_over_each("waiting", &[], "a wait costs nothing", 24);
 }
 
 #[test]
 fn a_task_that_is_stopped_is_not_dead() {
-    for transport in TRANSPORTS {
-        check("stopped", &[], transport, "a task that was stopped has got 60 messages", 60);
-    }
+    check_over_each("stopped", &[], "a task that was stopped has got 60 messages", 60);
 }
 
 #[test]
 fn select_sees_each_message() {
-    for transport in TRANSPORTS {
-        check("descriptors", &[], transport, "select has seen 100 messages", 100);
-    }
+    check_over_each("descriptors", &[], "select has seen 100 messages", 100);
 }
 
 #[test]
 fn handlers_of_the_program_send() {
-    for transport in TRANSPORTS {
-        check("handlers", &[], transport, "handlers have answered 300 times, and a task reaches itself", 900);
-    }
+    check_over_each("handlers", &[], "handlers have answered 300 times, and a task reaches itself", 900);
 }
 
 #[test]

@@ -9,13 +9,7 @@ int main(void) {
     char bytes[LENGTH];
     if (parent != PvmNoParent) {
         answer(parent, 1, 20);
-        for (int i = 0; i < COUNT; i++) {
-            pvm_recv(parent, 2);
-            pvm_upkbyte(bytes, LENGTH, 1);
-            if (bytes[0] != (char)i || bytes[LENGTH - 1] != (char)i) {
-                fail("message %d", i);
-            }
-        }
+        take(parent, 2, COUNT, bytes, LENGTH);
         pvm_initsend(PvmDataDefault);
         pvm_send(parent, 3);
         pvm_exit();
@@ -25,10 +19,7 @@ int main(void) {
     settle(tid, 1, 20);
     pvm_sendsig(tid, SIGSTOP);
     usleep(200000);
-    for (int i = 0; i < COUNT; i++) {
-        memset(bytes, i, LENGTH);
-        pvm_psend(tid, 2, bytes, LENGTH, PVM_BYTE);
-    }
+    give(tid, 2, COUNT, bytes, LENGTH);
     sleep(4);
     pvm_sendsig(tid, SIGCONT);
     pvm_recv(tid, 3);
