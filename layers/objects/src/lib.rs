@@ -80,7 +80,7 @@
 //! let node = Node::open("beta", "shm:lab")?;
 //! let mut space = Space::builder(&node).object::<Jobs>().join("lab", &["alpha"])?;
 //! space.wait_until(Duration::from_secs(10), |space| space.open::<Jobs>("jobs").is_some());
-//! let jobs = space.open::<Jobs>("jobs").ok_or("nobody has created it")??;
+//! let jobs = space.open::<Jobs>("jobs").ok_or("there is no object of this name yet")??;
 //! space.block_on(jobs.write().push(8))?;
 //! # Ok(())
 //! # }
