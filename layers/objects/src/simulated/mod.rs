@@ -411,9 +411,6 @@ impl World {
                 }
             }
         }
-        if std::env::var("DBG").is_ok() {
-            eprintln!("KEPT {:?}", self.kept);
-        }
         let (mut copy, mut kept) = (OneCopy::default(), BTreeMap::<u64, Vec<_>>::new());
         for (position, process, object, operation, arguments) in &self.kept {
             kept.entry(*position).or_default().push((*process, *object, *operation, arguments));
@@ -422,23 +419,12 @@ impl World {
             if *number != at {
                 return Err(format!("nobody has the command at {at}"));
             }
-            if std::env::var("DBG").is_ok() {
-                eprintln!(
-                    "{} #{at} from {sender}: {:?} home {:?}",
-                    copy.values.len(),
-                    am_rpc::codec::from_bytes::<Command<'_>>(payload).unwrap(),
-                    copy.home
-                );
-            }
             copy.carry_out(at, *sender, payload)?;
             for (process, object, operation, arguments) in kept.remove(&(at + 1)).unwrap_or_default() {
-                if std::env::var("DBG").is_ok() {
-                    eprintln!("{} kept at {process}: object {object} op {operation} {arguments:?}", copy.values.len());
-                }
                 copy.run_kept(process, object, operation, arguments)?;
             }
         }
-        check(&self.events, &copy)?; //
+        check(&self.events, &copy)?;
         let one = to_canonical_vec(&copy.desk);
         for (id, process) in self.processes.iter().filter(|(_, process)| process.is_live()) {
             let found = process.order.table.borrow().objects.find::<Desk>("desk");
