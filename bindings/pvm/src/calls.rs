@@ -10,8 +10,8 @@ use am_c_runtime::{at_exit, call};
 use libc::timeval;
 use parking_lot::Mutex;
 
-use crate::layout::{self, Pmsg};
-use crate::library::Library;
+use crate::layout::{self, CONTROL, Pmsg};
+use crate::library::{Handler, Library};
 use crate::pvm_route::{NOW, Within, within};
 use crate::{agree, environment, process, route};
 
@@ -166,6 +166,22 @@ pub unsafe extern "C-unwind" fn pvmendtask() -> c_int {
     }
     // SAFETY: the caller's promise.
     unsafe { (library.end_task)() }
+}
+
+/// Let a function of the program take messages of this kind.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvm_addmhf(src: c_int, tag: c_int, ctx: c_int, handler: Handler) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    // PVM has some of its own.
+    if ctx != CONTROL {
+        route::note_handler();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { (library.add_handler)(src, tag, ctx, handler) }
 }
 
 /// Read an address. The one that PVM reads when a task begins is that of this host.

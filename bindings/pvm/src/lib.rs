@@ -38,4 +38,4 @@ mod route;
 mod send;
 mod wait;
 
-pub use calls::{hex_inadport, mesg_input, mroute, pvm_getfds, pvmendtask, pvmmcast};
+pub use calls::{hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvmendtask, pvmmcast};

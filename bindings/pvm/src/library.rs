@@ -8,6 +8,9 @@ use libc::timeval;
 
 use crate::layout::{self, Frag, HEADROOM, Pmsg, XDR};
 
+/// A function of the program that takes a message.
+pub(crate) type Handler = Option<unsafe extern "C-unwind" fn(c_int) -> c_int>;
+
 /// The versions whose structures are known.
 const KNOWN: &str = "3.4.6";
 
@@ -54,6 +57,7 @@ symbols! {
     fn multicast = pvmmcast(c_int, *mut c_int, c_int, c_int) -> c_int;
     fn descriptors = pvm_getfds(*mut *mut c_int) -> c_int;
     fn end_task = pvmendtask() -> c_int;
+    fn add_handler = pvm_addmhf(c_int, c_int, c_int, Handler) -> c_int;
     fn read_address = hex_inadport(*mut c_char, *mut libc::sockaddr_in);
     fn new_message = umbuf_new() -> *mut Pmsg;
     fn free_message = umbuf_free(*mut Pmsg) -> c_int;

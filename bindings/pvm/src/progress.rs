@@ -5,6 +5,7 @@
 //!   the program               this thread
 //!   calls PVM now and then    naps, a millisecond each
 //!   waits in PVM for longer   sleeps until it leaves: the call receives itself
+//!   is in a handler of its    naps, or sleeps on the node's descriptor, and receives
 //!   computes                  sleeps on the node's descriptor, and receives
 //! ```
 
@@ -63,7 +64,11 @@ pub(crate) struct Away {
 impl Away {
     #[inline]
     pub(crate) fn begin() -> Away {
-        Away { was_inside: IS_INSIDE.swap(false, Ordering::SeqCst) }
+        let was_inside = IS_INSIDE.swap(false, Ordering::SeqCst);
+        if IS_AWAY.load(Ordering::SeqCst) {
+            wake();
+        }
+        Away { was_inside }
     }
 }
 

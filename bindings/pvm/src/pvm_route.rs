@@ -46,7 +46,7 @@ pub(crate) fn during<T>(what: Within, work: impl FnOnce() -> T) -> T {
 /// Call PVM's own `mroute`. `None` waits for a message.
 pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     let time = time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut());
-    // It may wait for another task's answer.
+    // It may wait for another task's answer, or a handler may compute.
     let _away = Away::begin();
     // SAFETY: PVM only reads the time.
     during(Within::Route, || unsafe { (library.route)(mid, to, tag, time) })

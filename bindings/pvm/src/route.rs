@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, Pmsg, TASK_EXI
 use crate::library::Library;
 use crate::pair::{Loose, Stage};
 use crate::process::{self, Process};
-use crate::progress::Call;
+use crate::progress::{Away, Call};
 use crate::pvm_route::{self, NOW, Within, during, within};
 use crate::send::{self, Progress, Sent};
 use crate::wait::sleep_on;
@@ -46,6 +47,9 @@ pub(crate) const FINISH: Duration = Duration::from_secs(5);
 
 /// Messages that handlers of the program have sent, and that had to wait: a copy of each, its task and its tag.
 static LATER: Mutex<VecDeque<(Loose, c_int, c_int)>> = Mutex::new(VecDeque::new());
+
+/// The program has handlers: what PVM gets may be given to one, which may compute.
+static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
 /// When the daemon's socket was last looked at.
 static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
@@ -284,11 +288,17 @@ fn look(library: &Library) -> c_int {
     pvm_route::route(library, 0, 0, 0, NOW)
 }
 
+/// The program has a handler from now on.
+pub(crate) fn note_handler() {
+    HAS_HANDLERS.store(true, Ordering::Relaxed);
+}
+
 /// Give PVM the messages that have arrived. Returns how many.
 pub(crate) fn deliver(library: &Library) -> c_int {
     let mut count = 0;
     while let Some(message) = process::with(Process::take).flatten() {
         let message = message.into_raw();
+        let _away = HAS_HANDLERS.load(Ordering::Relaxed).then(Away::begin);
         let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
         // SAFETY: a whole message, in no list.
         during(during_what, || unsafe { (library.input)(message) });

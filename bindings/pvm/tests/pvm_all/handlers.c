@@ -1,10 +1,24 @@
 /* Message handlers that send: from within a handler a message leaves, and the next one is answered too. Also what a task sends to itself, and a
  * message that is forwarded as it came. */
 #include "common.h"
+#include <fcntl.h>
 
-enum { ASK = 11, ANSWER = 12, FORWARD = 13, COUNT = 300 };
+enum { ASK = 11, ANSWER = 12, FORWARD = 13, COMPUTE = 14, COUNT = 300, MANY = 2000, LENGTH = 16000 };
 
 static int answered;
+
+/* Compute until the other task has sent everything: the file says so. */
+static int on_compute(int mid) {
+    double begin = now();
+    (void)mid;
+    while (access("all-is-sent", F_OK) != 0) {
+        if (now() - begin > 20) {
+            fail("a send waits for a handler that computes");
+        }
+        usleep(1000);
+    }
+    return 0;
+}
 
 static int on_ask(int mid) {
     int number, from;
@@ -20,6 +34,7 @@ static int on_ask(int mid) {
 
 int main(void) {
     int parent = pvm_parent(), tid, number, own = pvm_mytid();
+    static char bytes[LENGTH];
     if (parent != PvmNoParent) {
         pvm_addmhf(-1, ASK, pvm_getcontext(), on_ask);
         answer(parent, 1, 20);
@@ -33,10 +48,15 @@ int main(void) {
             pvm_send(parent, FORWARD);
             pvm_setsbuf(0);
         }
+        pvm_addmhf(-1, COMPUTE, pvm_getcontext(), on_compute);
         pvm_recv(parent, 2);
+        take(parent, 3, MANY, bytes, LENGTH);
+        pvm_initsend(PvmDataDefault);
+        pvm_send(parent, 3);
         pvm_exit();
         return 0;
     }
+    unlink("all-is-sent");
     spawn("handlers", 0, 1, &tid);
     settle(tid, 1, 20);
     for (int i = 0; i < COUNT; i++) {
@@ -69,8 +89,15 @@ int main(void) {
     pvm_send(own, 4);
     pvm_recv(own, 4);
     pvm_upkint(&number, 1, 1);
+    /* It has waited in PVM for a while when its handler begins to compute. */
+    usleep(50000);
+    pvm_initsend(PvmDataDefault);
+    pvm_send(tid, COMPUTE);
+    give(tid, 3, MANY, bytes, LENGTH);
+    close(creat("all-is-sent", 0600));
     pvm_initsend(PvmDataDefault);
     pvm_send(tid, 2);
+    pvm_recv(tid, 3);
     printf("handlers have answered %d times, %s\n", COUNT, number == own ? "and a task reaches itself" : "BAD");
     pvm_exit();
     return 0;
