@@ -71,10 +71,10 @@ impl Place {
         let has_memory = |address: &str| transports::split(address).iter().any(|part| part.starts_with("shm:"));
         let is_enough = is_near && has_memory(&self.address) && has_memory(&process.node.local_address());
         if is_enough {
-            // Without a search for the name. On another transport the node has another address.
+            // Without a search for the name, which asks all nodes.
             _ = process.node.add_peer(&self.node, self.link);
+            return;
         }
-        // Also where memory is enough: a node that takes it for dead has another way.
         for address in transports::peer_addresses(&self.address) {
             // Refused by a node that has no transport of this kind: then there may be another way.
             _ = process.node.add_peer_address(address);
