@@ -58,6 +58,7 @@ impl Calls {
         let call = self.next;
         self.next += 1;
         let asked_at = Duration::ZERO;
+        slot.set_number(call);
         let new = Pending { slot, deadline, may_wait: false, asked_at, message: None, asked: None };
         self.pending.insert(call, new);
         call
@@ -122,7 +123,7 @@ impl Calls {
 
     /// The number of a call that has no result yet.
     pub(crate) fn number(&self, slot: &Arc<Slot>) -> Option<u64> {
-        self.pending.iter().find(|(_, pending)| Arc::ptr_eq(&pending.slot, slot)).map(|(call, _)| *call)
+        slot.number().filter(|call| self.pending.get(call).is_some_and(|pending| Arc::ptr_eq(&pending.slot, slot)))
     }
 
     pub(crate) fn end(&mut self, call: u64, outcome: Outcome) {

@@ -217,16 +217,15 @@ impl Objects {
         command.call().into_iter().for_each(|call| self.calls.borrow_mut().placed(call));
     }
 
-    /// Returns whether there were any.
-    pub(crate) fn forget(&mut self, is_gone: impl Fn(&SavedCall) -> bool) -> bool {
-        let mut had_some = false;
+    /// The caller does not wait for this call any more. Returns whether it waited.
+    pub(crate) fn forget_call(&mut self, caller: Caller) -> bool {
+        self.all.values_mut().any(|entry| entry.waiting.remove(caller))
+    }
+
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&SavedCall) -> bool) {
         for entry in self.all.values_mut().filter(|entry| !entry.waiting.is_empty()) {
-            entry.waiting.retain(|call| {
-                had_some |= is_gone(call);
-                !is_gone(call)
-            });
+            entry.waiting.retain(|call| !is_gone(call));
         }
-        had_some
     }
 
     /// The home that a message makes. No other message has this number and this sender.

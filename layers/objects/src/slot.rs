@@ -1,5 +1,6 @@
 //! Where a call's result is put.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -15,6 +16,8 @@ pub(crate) type Outcome = Result<Vec<u8>, CallError>;
 pub(crate) struct Slot {
     state: Mutex<Waiting>,
     is_there: Condvar,
+    /// The call's number and one, once it has one.
+    numbered: AtomicU64,
 }
 
 /// The result, or the task to wake once it is there.
@@ -42,6 +45,15 @@ impl Waiting {
 impl Slot {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call has this number.
+    pub(crate) fn set_number(&self, call: u64) {
+        self.numbered.store(call + 1, Relaxed);
+    }
+
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.numbered.load(Relaxed).checked_sub(1)
     }
 
     /// Sleep until there is a result.

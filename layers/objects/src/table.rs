@@ -155,7 +155,7 @@ impl Table {
         if let Some((.., waits)) = early.map(|at| self.later.remove(at)) {
             waits(answer(Fate::NotRun));
         } else if self.objects.replies.contains_key(&caller) {
-            self.objects.forget(|waiting| (waiting.caller, waiting.call) == (caller.process, caller.call));
+            self.objects.forget_call(caller);
             self.objects.end(caller, Err(CallError::NotRun));
         }
         reply(Answer { at: self.objects.position, fate: Fate::Done(vec![]) });
@@ -207,7 +207,7 @@ impl Table {
                 self.objects.write(object, Caller { process, call }, operation, arguments);
             }
             Command::Cancel { call } => {
-                if self.objects.forget(|waiting| (waiting.caller, waiting.call) == (process, call)) {
+                if self.objects.forget_call(Caller { process, call }) {
                     self.objects.end(Caller { process, call }, Err(CallError::NotRun));
                 } else if *is_own {
                     self.cancelled.push(call);

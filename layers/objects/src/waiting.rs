@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::ask::Caller;
 use crate::command::SavedCall;
 use crate::error::CallError;
 use crate::replica::AnyReplica;
@@ -10,11 +11,14 @@ use crate::replica::AnyReplica;
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     operations: BTreeMap<u16, BTreeMap<u64, SavedCall>>,
+    /// Where each is: thousands may be cancelled at once.
+    places: BTreeMap<Caller, (u16, u64)>,
     next: u64,
 }
 
 impl Waiting {
     pub(crate) fn push(&mut self, call: SavedCall) {
+        self.places.insert(caller_of(&call), (call.operation, self.next));
         self.operations.entry(call.operation).or_default().insert(self.next, call);
         self.next += 1;
     }
@@ -23,6 +27,23 @@ impl Waiting {
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&SavedCall) -> bool) {
         self.operations.values_mut().for_each(|calls| calls.retain(|_, call| is_kept(call)));
         self.operations.retain(|_, calls| !calls.is_empty());
+        let Waiting { operations, places, .. } = self;
+        places.retain(|_, (operation, at)| operations.get(operation).is_some_and(|calls| calls.contains_key(at)));
+    }
+
+    /// Returns whether the call waited.
+    pub(crate) fn remove(&mut self, caller: Caller) -> bool {
+        self.places.get(&caller).copied().is_some_and(|(operation, at)| self.take(operation, at).is_some())
+    }
+
+    fn take(&mut self, operation: u16, at: u64) -> Option<SavedCall> {
+        let calls = self.operations.get_mut(&operation)?;
+        let call = calls.remove(&at)?;
+        if calls.is_empty() {
+            self.operations.remove(&operation);
+        }
+        self.places.remove(&caller_of(&call));
+        Some(call)
     }
 
     /// The first one that can run now, or cannot run at all. Writes of an operation whose guard does not look at its arguments wait for the
@@ -41,12 +62,7 @@ impl Waiting {
             }
         }
         let (at, operation, may_run) = first?;
-        let calls = self.operations.get_mut(&operation)?;
-        let call = calls.remove(&at)?;
-        if calls.is_empty() {
-            self.operations.remove(&operation);
-        }
-        Some((call, may_run))
+        Some((self.take(operation, at)?, may_run))
     }
 
     /// All, in the order in which they came.
@@ -59,6 +75,10 @@ impl Waiting {
     pub(crate) fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
+}
+
+fn caller_of(call: &SavedCall) -> Caller {
+    Caller { process: call.caller, call: call.call }
 }
 
 impl FromIterator<SavedCall> for Waiting {
