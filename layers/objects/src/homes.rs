@@ -20,6 +20,9 @@ use crate::table::Table;
 /// A guard is waited for as long as it takes. Whether the process that is asked is there shows by itself.
 const NO_LIMIT: Duration = Duration::MAX;
 
+/// The most operations of one process that wait for their guards: as many as it can call. Beyond them the write that they wait for would find no room.
+const MOST_WAITING: usize = 1 << 16;
+
 /// The most nodes that are remembered.
 const MOST_CLIENTS: usize = 1024;
 
@@ -83,6 +86,7 @@ impl Homes {
         let most = (0..=30).rev().find(|most| space.is_char_boundary(*most)).unwrap_or_default();
         let endpoint = format!("{}+", &space[..most.min(space.len())]);
         let rpc = Rpc::open_as(node, &endpoint, 0)?;
+        rpc.set_max_tasks(MOST_WAITING);
         rpc.serve(HomeServer::new(Here(table))).expect("it is the first service");
         Ok(Homes { rpc, endpoint, clients: BTreeMap::new() })
     }

@@ -167,6 +167,12 @@ impl Rpc {
         self.runtime.tasks.set_executor(Rc::new(spawn));
     }
 
+    /// Let this number of calls of one connection run as tasks, instead of [`MAX_TASKS`](crate::MAX_TASKS). For a service whose calls wait for other calls: beyond the limit
+    /// none comes in, not even the one that the others wait for.
+    pub fn set_max_tasks(&self, most: usize) {
+        self.runtime.tasks.set_most(most);
+    }
+
     /// Begin no more calls of others ([`ShuttingDown`](crate::CallError::ShuttingDown)), and poll until those that run have their results, and this
     /// side's calls their outcomes, or the time is over. Returns how many are left. A program that makes calls and does not await them ends so:
     /// what still waits for a connection when the `Rpc` is dropped is not sent.

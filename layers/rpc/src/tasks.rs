@@ -84,6 +84,8 @@ pub(crate) struct Tasks {
     by_connection: RefCell<HashMap<Connection, Share>>,
     /// Of all connections.
     bytes: Cell<usize>,
+    /// The most of one connection.
+    most: Cell<usize>,
     due: RefCell<Deadlines<Rc<Control>>>,
     all: RefCell<FuturesUnordered<LocalTask>>,
     /// Tasks that were begun while others were polled.
@@ -101,6 +103,7 @@ impl Tasks {
             running: RefCell::default(),
             by_connection: RefCell::default(),
             bytes: Cell::default(),
+            most: Cell::new(MAX_TASKS),
             due: RefCell::default(),
             all: RefCell::default(),
             begun: RefCell::default(),
@@ -112,6 +115,10 @@ impl Tasks {
 
     pub(crate) fn set_executor(&self, spawn: Spawn) {
         *self.executor.borrow_mut() = Some(spawn);
+    }
+
+    pub(crate) fn set_most(&self, most: usize) {
+        self.most.set(most);
     }
 
     /// Drop all tasks, and those that come later.
@@ -154,10 +161,11 @@ impl Tasks {
 
     /// Whether this connection may have a further task.
     pub(crate) fn has_room(&self, for_one_of: Connection) -> bool {
-        if self.len() < MAX_TASKS && self.bytes.get() < MAX_TASK_BYTES {
+        let most = self.most.get();
+        if self.len() < most && self.bytes.get() < MAX_TASK_BYTES {
             return true;
         }
-        let has_room = |share: &Share| share.tasks < MAX_TASKS && share.bytes < MAX_TASK_BYTES;
+        let has_room = |share: &Share| share.tasks < most && share.bytes < MAX_TASK_BYTES;
         self.by_connection.borrow().get(&for_one_of).is_none_or(has_room)
     }
 
