@@ -219,6 +219,8 @@ pub use am_rpc::codec;
 pub use call::Call;
 pub use error::CallError;
 pub use helper::{Helper, StopError};
+#[doc(hidden)]
+pub use object::result_bytes;
 pub use object::{Malformed, Object, Operation};
 pub use shared::{Here, Latest, Reads, Shared, Writes};
 pub use space::{Builder, NotLeft, OpenError, Placed, Placement, Space};

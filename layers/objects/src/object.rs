@@ -1,6 +1,8 @@
 //! What a type is as an object. `#[object]` writes it.
 
-use am_rpc::codec::{Decode, DecodeError, Encode, EncodeError, Schema};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use am_rpc::codec::{Decode, DecodeError, Encode, EncodeError, Schema, to_vec};
 
 /// A type whose values are shared. [`#[object]`](crate::object) writes it; its value travels to processes that join, so the type derives
 /// [`Wire`](crate::Wire).
@@ -58,6 +60,12 @@ impl From<EncodeError> for Malformed {
     fn from(_: EncodeError) -> Malformed {
         Malformed
     }
+}
+
+/// An operation's result in bytes, for the process that has called it. The operation has run, there and at the others: a panic is the result's alone.
+#[doc(hidden)]
+pub fn result_bytes(result: &impl Encode) -> Result<Vec<u8>, Malformed> {
+    catch_unwind(AssertUnwindSafe(|| to_vec(result))).map_err(|_| Malformed)?.map_err(Malformed::from)
 }
 
 /// A number for a type's value and its operations: programs whose numbers are equal have the same type.

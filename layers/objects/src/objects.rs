@@ -180,8 +180,11 @@ impl Objects {
         let result = replica.run(usize::from(operation), arguments, wants_result);
         entry.writes += 1;
         if is_everywhere && entry.digests.are_due(entry.writes) {
-            let digest = entry.digests.add(entry.writes, &replica.canonical());
-            self.digests.borrow_mut().push((object, entry.writes, digest));
+            // A value that cannot be written has none, at every process alike.
+            if let Ok(value) = replica.canonical() {
+                let digest = entry.digests.add(entry.writes, &value);
+                self.digests.borrow_mut().push((object, entry.writes, digest));
+            }
         }
         self.end(caller, result.map(Option::unwrap_or_default));
     }
@@ -384,17 +387,17 @@ impl Objects {
         let (Home::At { epoch, .. }, Some(to)) = (entry.home, entry.wanted) else { return None };
         let replica = entry.replica.clone()?;
         entry.is_leaving = true;
-        let (is_poisoned, state) = (replica.is_poisoned(), replica.save());
-        Some(give(Given { epoch, to, writes: entry.writes, is_poisoned, state: Some(&state) }))
+        let (is_poisoned, state) = (replica.is_poisoned(), replica.save().ok());
+        Some(give(Given { epoch, to, writes: entry.writes, is_poisoned, state: state.as_deref() }))
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, CallError> {
         let saved = |(id, entry): (&u64, &Entry)| {
-            let state = entry.replica.as_ref().map(|replica| replica.save());
-            entry.saved(*id, state.unwrap_or_default())
+            let state = entry.replica.as_ref().map(|replica| replica.save()).transpose()?;
+            Ok(entry.saved(*id, state.unwrap_or_default()))
         };
-        let objects = self.all.iter().map(saved).collect();
-        Snapshot { version: VERSION, position: self.position, next: self.next, objects }
+        let objects = self.all.iter().map(saved).collect::<Result<_, CallError>>()?;
+        Ok(Snapshot { version: VERSION, position: self.position, next: self.next, objects })
     }
 
     /// Those of another process are these.
@@ -475,8 +478,8 @@ impl Objects {
     }
 
     /// All objects, for a process that joins.
-    pub(crate) fn state(&self) -> Vec<u8> {
-        to_vec(&self.snapshot()).unwrap_or_default()
+    pub(crate) fn state(&self) -> Result<Vec<u8>, CallError> {
+        to_vec(&self.snapshot()?).map_err(|_| CallError::Malformed)
     }
 
     /// Begin with objects that were saved. Nobody waits for the calls that waited then.

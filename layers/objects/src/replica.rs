@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use am_rpc::codec::{from_bytes, to_canonical_vec, to_vec};
+use am_rpc::codec::{EncodeError, from_bytes, to_canonical_vec, to_vec};
 
 use crate::error::CallError;
 use crate::object::{Object, Operation, schema_of};
@@ -35,7 +35,7 @@ impl<T> Seen<'_, T> {
 
 impl<T: Object> Replica<T> {
     fn new(state: &[u8], is_poisoned: bool) -> Option<Replica<T>> {
-        let value = from_bytes(state).ok()?;
+        let value = read(state)?;
         let state = RwLock::new(State { value, is_poisoned, is_here: true });
         Some(Replica { state, uses: Uses::default() })
     }
@@ -65,9 +65,10 @@ pub(crate) trait AnyReplica: Send + Sync {
     fn read(&self, operation: usize, arguments: &[u8]) -> Result<Vec<u8>, CallError>;
     /// The bytes of the value.
     fn size(&self) -> usize;
-    fn save(&self) -> Vec<u8>;
+    /// `Malformed`: its `Encode` fails or panics.
+    fn save(&self) -> Result<Vec<u8>, CallError>;
     /// The value, in bytes that are the same at every process.
-    fn canonical(&self) -> Vec<u8>;
+    fn canonical(&self) -> Result<Vec<u8>, CallError>;
     fn is_poisoned(&self) -> bool;
     /// Begin with this value. Returns whether the bytes are one.
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool;
@@ -110,15 +111,18 @@ impl<T: Object> AnyReplica for Replica<T> {
     }
 
     fn size(&self) -> usize {
-        self.share().value.size()
+        let state = self.share();
+        catch_unwind(AssertUnwindSafe(|| state.value.size())).unwrap_or_default()
     }
 
-    fn save(&self) -> Vec<u8> {
-        to_vec(&self.share().value).unwrap_or_default()
+    fn save(&self) -> Result<Vec<u8>, CallError> {
+        let state = self.share();
+        written(|| to_vec(&state.value))
     }
 
-    fn canonical(&self) -> Vec<u8> {
-        to_canonical_vec(&self.share().value).unwrap_or_default()
+    fn canonical(&self) -> Result<Vec<u8>, CallError> {
+        let state = self.share();
+        written(|| to_canonical_vec(&state.value))
     }
 
     fn is_poisoned(&self) -> bool {
@@ -126,9 +130,13 @@ impl<T: Object> AnyReplica for Replica<T> {
     }
 
     fn restore(&self, state: &[u8], is_poisoned: bool) -> bool {
-        let Ok(value) = from_bytes(state) else { return false };
+        let Some(value) = read(state) else { return false };
         let mut state = self.lock();
-        (state.value, state.is_poisoned) = (value, is_poisoned);
+        let old = std::mem::replace(&mut state.value, value);
+        state.is_poisoned = is_poisoned;
+        drop(state);
+        // The value here is the new one, whatever the old one's `Drop` does.
+        catch_unwind(AssertUnwindSafe(|| drop(old))).unwrap_or_default();
         true
     }
 
@@ -153,6 +161,15 @@ impl<T: Object> AnyReplica for Replica<T> {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+/// A value, unless its `Decode` fails or panics.
+fn read<T: Object>(bytes: &[u8]) -> Option<T> {
+    catch_unwind(|| from_bytes(bytes).ok()).ok()?
+}
+
+fn written(write: impl FnOnce() -> Result<Vec<u8>, EncodeError>) -> Result<Vec<u8>, CallError> {
+    catch_unwind(AssertUnwindSafe(write)).unwrap_or(Err(EncodeError::Panicked)).map_err(|_| CallError::Malformed)
 }
 
 fn poison<T>(state: &mut State<T>) -> CallError {

@@ -449,21 +449,37 @@ impl Space {
     /// Write all objects to a file, as they are here now, for [`Builder::saved`]. The file is there whole, or as it was.
     ///
     /// # Errors
-    /// The system's; or another process keeps an object.
+    /// The system's; another process keeps an object; this process does not have the space's objects; or the `Encode` of an object's type fails.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let elsewhere = self.table.borrow().objects.kept_elsewhere().map(str::to_owned);
-        if let Some(name) = elsewhere {
+        let path = path.as_ref();
+        let state = self.saved_state()?;
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let saved = File::create(&new).and_then(|mut file| {
+            file.write_all(&state)?;
+            file.sync_all()?;
+            fs::rename(&new, path)
+        });
+        // A disk that is full has room again.
+        saved.inspect_err(|_| _ = fs::remove_file(&new))
+    }
+
+    fn saved_state(&self) -> io::Result<Vec<u8>> {
+        let table = self.table.borrow();
+        if let Some(why) = table.objects.failed {
+            return Err(io::Error::other(why));
+        }
+        if self.view().members.is_empty() {
+            return Err(io::Error::other(
+                "this process has not joined, and has no objects: wait for `Space::is_primary`",
+            ));
+        }
+        if let Some(name) = table.objects.kept_elsewhere() {
             return Err(io::Error::other(format!(
                 "another process keeps the object `{name}`: have a copy here first, by `Space::place`"
             )));
         }
-        let path = path.as_ref();
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        let mut file = File::create(&new)?;
-        file.write_all(&self.table.borrow().objects.state())?;
-        file.sync_all()?;
-        fs::rename(new, path)
+        table.objects.state().map_err(io::Error::other)
     }
 
     /// Leave the space. Writes that wait for a guard end as [`CallError::Unknown`]: the guard may hold before all have heard of it. What this process keeps goes to another one.

@@ -69,7 +69,7 @@ fn object(name: &Ident, reads: &[Operation], writes: &[Operation]) -> TokenStrea
         quote!(#at => {
             #pattern
             let its_result = self.#function(#(#names),*);
-            ::am_objects::codec::to_vec(&its_result).map_err(::core::convert::Into::into)
+            ::am_objects::result_bytes(&its_result)
         })
     });
     let guards = writes.iter().enumerate().filter_map(|(at, operation)| {
@@ -85,7 +85,7 @@ fn object(name: &Ident, reads: &[Operation], writes: &[Operation]) -> TokenStrea
         quote!(#at => {
             #pattern
             let its_result = self.#function(#(#names),*);
-            if wants_its_result { ::am_objects::codec::to_vec(&its_result).map(::core::option::Option::Some).map_err(::core::convert::Into::into) }
+            if wants_its_result { ::am_objects::result_bytes(&its_result).map(::core::option::Option::Some) }
             else { ::core::result::Result::Ok(::core::option::Option::None) }
         })
     });

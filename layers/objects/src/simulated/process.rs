@@ -77,7 +77,7 @@ impl Simulated {
                 Output::Contact(message) => self.leaving.push((None, message)),
                 Output::Deliver(delivery) => {
                     if mutants::is_active(Mutant::StateMissesAWrite) {
-                        self.before = self.table.borrow().objects.state();
+                        self.before = self.table.borrow().objects.state().expect("it is written");
                     }
                     self.log.insert(delivery.number, (delivery.sender.0, delivery.payload.to_vec()));
                     let (number, sender, is_own) = (delivery.number, delivery.sender.0, delivery.own.is_some());
@@ -88,7 +88,11 @@ impl Simulated {
                 Output::TakeState { joiner, place } if self.gives_parts => self.give(joiner, place),
                 Output::TakeState { joiner, .. } => {
                     let misses = mutants::is_active(Mutant::StateMissesAWrite) && !self.before.is_empty();
-                    let state = if misses { self.before.clone() } else { self.table.borrow().objects.state() };
+                    let state = if misses {
+                        self.before.clone()
+                    } else {
+                        self.table.borrow().objects.state().expect("it is written")
+                    };
                     self.core.state_taken(joiner, state.into());
                 }
                 output @ (Output::BeginState { .. }
