@@ -40,6 +40,10 @@ impl<T: Object> Shared<T> {
         Shared { replica, object, inbox }
     }
 
+    pub(crate) fn is_of(&self, inbox: &Arc<Inbox>) -> bool {
+        Arc::ptr_eq(&self.inbox, inbox)
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.object
     }
@@ -88,6 +92,7 @@ impl<T: Object> Shared<T> {
 }
 
 /// The reads of an object: the functions of the trait `QueueReads`, for an object `Queue`.
+// The functions of the two have no `self`: an object's operations may have their names.
 #[derive(Debug)]
 pub struct Reads<'a, T: Object>(&'a Shared<T>);
 
@@ -95,15 +100,15 @@ impl<T: Object> Reads<'_, T> {
     /// The value, if it is at this process.
     #[doc(hidden)]
     #[inline]
-    pub fn here(&self) -> Option<Here<'_, T>> {
-        self.0.count(self.0.replica.uses.read());
-        self.0.replica.seen().map(Here)
+    pub fn here(reads: &Self) -> Option<Here<'_, T>> {
+        reads.0.count(reads.0.replica.uses.read());
+        reads.0.replica.seen().map(Here)
     }
 
     /// Ask the process that keeps the object.
     #[doc(hidden)]
-    pub fn ask<R: for<'a> Decode<'a>>(&self, operation: usize, arguments: &impl Encode) -> Call<R> {
-        self.0.call(operation, true, arguments)
+    pub fn ask<R: for<'a> Decode<'a>>(reads: &Self, operation: usize, arguments: &impl Encode) -> Call<R> {
+        reads.0.call(operation, true, arguments)
     }
 }
 
@@ -156,8 +161,8 @@ pub struct Writes<'a, T: Object>(&'a Shared<T>);
 
 impl<T: Object> Writes<'_, T> {
     #[doc(hidden)]
-    pub fn run<R: for<'a> Decode<'a>>(&self, operation: usize, arguments: &impl Encode) -> Call<R> {
-        self.0.count(self.0.replica.uses.write());
-        self.0.call(operation, false, arguments)
+    pub fn run<R: for<'a> Decode<'a>>(writes: &Self, operation: usize, arguments: &impl Encode) -> Call<R> {
+        writes.0.count(writes.0.replica.uses.write());
+        writes.0.call(operation, false, arguments)
     }
 }

@@ -159,7 +159,7 @@ fn read_trait(name: &Ident, reads: &[Operation]) -> TokenStream {
         let (function, names, given) = (&operation.name, operation.names(), operation.names());
         quote!({
             match ::am_objects::Reads::here(self) {
-                ::core::option::Option::Some(here) => here.run(|the_object| the_object.#function(#(#names),*)),
+                ::core::option::Option::Some(its_value) => its_value.run(|the_object| the_object.#function(#(#names),*)),
                 ::core::option::Option::None => ::am_objects::Reads::ask(self, #at, &(#(#given,)*)),
             }
         })
