@@ -29,6 +29,9 @@ pub enum CallError {
     /// No process of the space has this name.
     #[error("no process of the space has this name: see `Space::view`")]
     NoSuchProcess,
+    /// The object is of another space.
+    #[error("the object is of another space: place it there")]
+    OtherSpace,
     /// A write of the object has panicked, at every process.
     #[error("a write of this object has panicked, so its value is not to be trusted: create another one")]
     Poisoned,

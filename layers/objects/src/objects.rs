@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::error::CallError;
 #[cfg(test)]
 use crate::mutants;
-use crate::object::Object;
+use crate::object::{Object, schema_of};
 use crate::placement::{Home, Wanted};
 use crate::replica::{self, AnyReplica, Type};
 use crate::slot::Outcome;
@@ -107,6 +107,10 @@ impl Objects {
     /// How often this process has used an object since it was asked last.
     pub(crate) fn uses(&self, object: u64) -> Option<(u32, u32)> {
         Some(self.all.get(&object)?.replica.as_ref()?.uses().take())
+    }
+
+    pub(crate) fn knows<T: Object>(&self) -> bool {
+        self.known(T::NAME, schema_of::<T>()).is_some()
     }
 
     /// The type of this name, if the program has that version of it.

@@ -261,6 +261,10 @@ impl Space {
         value: &T,
         placement: Placement<'_>,
     ) -> Result<Shared<T>, CallError> {
+        if !self.table.borrow().objects.knows::<T>() {
+            // The processes that lack the type would leave the space: the others hear of no such object.
+            return self.open::<T>(name).unwrap_or(Err(CallError::TypeUnknown));
+        }
         if matches!(placement, Placement::At(_)) {
             // One that joins does not know yet who is there.
             self.wait_until(self.courier.patience, |space| !space.view().members.is_empty() || space.ended().is_some());
@@ -275,15 +279,18 @@ impl Space {
     /// Have an object elsewhere. The call is done once it is there. Operations that are under way run once, before that or after it; writes that wait for their
     /// guards wait there.
     pub fn place<T: Object>(&mut self, object: &Shared<T>, placement: Placement<'_>) -> Call<()> {
+        if !self.has(object) {
+            return Call::ready(Err(CallError::OtherSpace));
+        }
         match self.wanted(placement) {
             Ok(to) => self.place_number(object.number(), to),
             Err(why) => Call::ready(Err(why)),
         }
     }
 
-    /// Where an object is, as far as this process knows.
+    /// Where an object is, as far as this process knows. One of another space is [`Placed::Lost`].
     pub fn placed<T: Object>(&self, object: &Shared<T>) -> Placed<'_> {
-        let home = self.table.borrow().objects.home(object.number());
+        let home = if self.has(object) { self.table.borrow().objects.home(object.number()) } else { Home::Lost };
         match home {
             Home::Everywhere => Placed::Replicated,
             Home::At { process, .. } => {
@@ -292,6 +299,11 @@ impl Space {
             }
             Home::Lost => Placed::Lost,
         }
+    }
+
+    /// Whether the object is of this space: another one may have one of its number.
+    fn has<T: Object>(&self, object: &Shared<T>) -> bool {
+        object.is_of(&self.courier.inbox)
     }
 
     fn wanted(&self, placement: Placement<'_>) -> Result<Wanted, CallError> {
@@ -441,7 +453,7 @@ impl Space {
         failed.or(difference).or_else(lost).or_else(|| self.net.group.health())
     }
 
-    /// Calls of this process that have no result yet.
+    /// Calls of this process that have left, and have no result yet.
     pub fn waiting(&self) -> usize {
         self.courier.calls.borrow().len()
     }
