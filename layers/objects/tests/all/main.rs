@@ -6,6 +6,7 @@ mod guards;
 mod helper;
 mod joins;
 mod members;
+mod misuse;
 mod placement;
 mod programs;
 mod space;
