@@ -10,6 +10,7 @@ use am_rpc::codec::Decode;
 
 use crate::error::CallError;
 use crate::inbox::Inbox;
+use crate::running;
 use crate::slot::Slot;
 
 /// A call of an operation: a future of its result. A read of a replicated object has its result at once.
@@ -78,6 +79,7 @@ impl<R: for<'a> Decode<'a>> Call<R> {
     pub fn wait(self) -> Result<R, CallError> {
         match self.now() {
             Ok(result) => result,
+            Err(Call(State::Pending(_))) if running::any() => Err(CallError::InOperation),
             Err(Call(State::Pending(pending))) if pending.inbox.is_on_node_thread() => Err(CallError::OnNodeThread),
             Err(Call(State::Pending(pending))) => {
                 let _waits = pending.inbox.waiters.wait();

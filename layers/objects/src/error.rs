@@ -63,6 +63,11 @@ pub enum CallError {
         "the operation has run, and its result is longer than a message: open all nodes of the space with a larger `Builder::max_message`"
     )]
     ResultTooLong,
+    /// An operation would wait for itself.
+    #[error(
+        "an operation runs on this thread, which cannot read the object that it has, nor wait for a call: use `self`, and give what else it needs as an argument"
+    )]
+    InOperation,
     /// A thread that polls the space would wait for itself.
     #[error("this thread polls the space, and cannot wait for it: use `Space::block_on`")]
     OnNodeThread,

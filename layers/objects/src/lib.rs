@@ -108,7 +108,8 @@
 //! | `#[write] fn push(&mut self, item: u64)` | at every process, at one place in the order of all writes. Its result is computed where it was called | a message of the group |
 //! | `#[write] #[guard(!self.items.is_empty())] fn pop(&mut self) -> u64` | the same, once its guard holds. It is tried again after each write, the earliest call first, without spinning | the same |
 //!
-//! Operations are indivisible. An operation with several guarded statements runs the first one whose guard holds, and waits while none does:
+//! Operations are indivisible, and call nothing of their object but by `self`; nor do they wait for a call ([`CallError::InOperation`]). A read that takes long keeps the writes of
+//! its object waiting, and with them the thread that polls. An operation with several guarded statements runs the first one whose guard holds, and waits while none does:
 //!
 //! ```
 //! # use am_objects::{Wire, object};
@@ -190,6 +191,7 @@ mod object;
 mod objects;
 mod placement;
 mod replica;
+mod running;
 mod shared;
 #[cfg(test)]
 mod simulated;

@@ -8,6 +8,7 @@ use am_rpc::codec::{EncodeError, from_bytes, to_canonical_vec, to_vec};
 
 use crate::error::CallError;
 use crate::object::{Object, Operation, schema_of};
+use crate::running::{self, Running};
 use crate::uses::Uses;
 
 /// An object's value here. Threads read it while the node's thread writes.
@@ -24,12 +25,13 @@ struct State<T> {
     is_here: bool,
 }
 
-/// The value, while no write runs.
-pub(crate) struct Seen<'a, T>(RwLockReadGuard<'a, State<T>>);
+/// The value, while no write runs. `None`: an operation of the object runs on this thread, which would wait for itself.
+pub(crate) struct Seen<'a, T>(Option<(RwLockReadGuard<'a, State<T>>, Running)>);
 
 impl<T> Seen<'_, T> {
     pub(crate) fn value(&self) -> Result<&T, CallError> {
-        if self.0.is_poisoned { Err(CallError::Poisoned) } else { Ok(&self.0.value) }
+        let (state, _) = self.0.as_ref().ok_or(CallError::InOperation)?;
+        if state.is_poisoned { Err(CallError::Poisoned) } else { Ok(&state.value) }
     }
 }
 
@@ -52,7 +54,11 @@ impl<T: Object> Replica<T> {
     /// The value. `None`: another process keeps the object.
     #[inline]
     pub(crate) fn seen(&self) -> Option<Seen<'_, T>> {
-        Some(Seen(self.share())).filter(|seen| seen.0.is_here)
+        if running::runs(self) {
+            return Some(Seen(None));
+        }
+        let state = self.share();
+        state.is_here.then(|| Seen(Some((state, Running::of(self)))))
     }
 }
 
@@ -87,6 +93,7 @@ impl<T: Object> AnyReplica for Replica<T> {
         if state.is_poisoned {
             return Err(CallError::Poisoned);
         }
+        let _runs = Running::of(self);
         let may_run = catch_unwind(AssertUnwindSafe(|| state.value.may_run(operation, arguments)));
         may_run.map_err(|_| poison(&mut state))?.map_err(|_| CallError::Malformed)
     }
@@ -96,6 +103,7 @@ impl<T: Object> AnyReplica for Replica<T> {
         if state.is_poisoned {
             return Err(CallError::Poisoned);
         }
+        let _runs = Running::of(self);
         let run = catch_unwind(AssertUnwindSafe(|| state.value.run(operation, arguments, wants_result)));
         run.map_err(|_| poison(&mut state))?.map_err(|_| CallError::Malformed)
     }
@@ -106,6 +114,7 @@ impl<T: Object> AnyReplica for Replica<T> {
             return Err(CallError::Poisoned);
         }
         // A read that panics changes nothing.
+        let _runs = Running::of(self);
         let read = catch_unwind(AssertUnwindSafe(|| state.value.read(operation, arguments)));
         read.map_err(|_| CallError::Malformed)?.map_err(|_| CallError::Malformed)
     }

@@ -1,9 +1,11 @@
 //! Programs that do what they should not, or do it ten thousand times.
 
+use std::fmt::Debug;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use am_objects::codec::{Decode, DecodeError, Encode, Reader, Schema, Writer};
-use am_objects::{CallError, Placed, Placement, Space, Wire, object};
+use am_objects::{Call, CallError, Placed, Placement, Shared, Space, Wire, object};
 
 use crate::common::{Desk, Jobs, JobsReads, JobsWrites, founds, jobs, joins, node, result, until};
 
@@ -84,8 +86,71 @@ impl Odds {
     }
 }
 
+/// Where an operation finds its own object, which it should not look for.
+static OWN: Mutex<Option<Shared<Selfish>>> = Mutex::new(None);
+
+fn own() -> Shared<Selfish> {
+    OWN.lock().expect("no panic").clone().expect("it is there")
+}
+
+fn text<R: Debug + for<'a> Decode<'a>>(call: Call<R>) -> String {
+    format!("{:?}", call.now().map_err(|_| "it waits"))
+}
+
+#[derive(Default, Wire)]
+struct Selfish {
+    writes: u64,
+}
+
+#[object]
+impl Selfish {
+    #[read]
+    fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Reads itself once a write waits for it.
+    #[read]
+    fn slow(&self) -> String {
+        std::thread::sleep(Duration::from_millis(200));
+        text(own().read().writes())
+    }
+
+    #[read]
+    fn waits(&self) -> String {
+        format!("{:?}", own().write().add().wait())
+    }
+
+    #[write]
+    fn add(&mut self) -> String {
+        self.writes += 1;
+        text(own().read().writes())
+    }
+}
+
 fn odds(on: &str) -> Space {
     Space::builder(&node("m0", on)).object::<Odds>().found("lab").expect("a name")
+}
+
+/// A lock would wait for itself, and the thread that polls for the lock.
+#[test]
+fn an_operation_that_calls_its_own_object_hears_why_not() {
+    let node = node("m0", "sim:3578");
+    let mut space = Space::builder(&node).object::<Selfish>().found("lab").expect("a name");
+    let object = space.create("selfish", &Selfish::default()).expect("a majority");
+    *OWN.lock().expect("no panic") = Some(object.clone());
+    let why = format!("Ok(Err({}))", CallError::InOperation);
+    assert_eq!(space.block_on(object.write().add()).as_ref(), Ok(&why));
+    let reads = std::thread::spawn({
+        let object = object.clone();
+        move || [object.read().slow().wait(), object.read().waits().wait()]
+    });
+    while !reads.is_finished() {
+        space.block_on(object.write().add()).expect("it runs");
+    }
+    let [slow, waits] = reads.join().expect("no panic");
+    assert_eq!((slow, waits), (Ok(why), Ok(format!("Err({})", CallError::InOperation))));
+    assert_eq!(space.block_on(object.read().writes()).map(|writes| writes > 1), Ok(true));
 }
 
 #[test]
