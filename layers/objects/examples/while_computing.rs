@@ -167,7 +167,7 @@ fn measure(
 fn main() -> Result<ExitCode, Failure> {
     let args: Vec<String> = args().skip(1).collect();
     let on = args.first().cloned().unwrap_or_else(|| format!("shm:while-computing-{}", id()));
-    let time = Duration::from_secs_f64(args.get(1).map_or(Ok(0.5), |time| time.parse())?);
+    let time = Duration::try_from_secs_f64(args.get(1).map_or(Ok(0.5), |time| time.parse())?)?;
     let rounds = args.get(2).map_or(Ok(9), |rounds| rounds.parse())?;
     let (serves, bound, thread) = start("alpha", &on, CORES[0])?;
     let (writes, other, _) = start("beta", &on, CORES[1])?;
