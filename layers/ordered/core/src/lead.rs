@@ -63,6 +63,7 @@ impl Core {
         if !is_held_back {
             lead.take_back(consumed, now);
         }
+        self.mine.set_limit(lead.own_limit());
         let all = self.marks.values().map(Mark::consumed);
         let learners = lead.learners.values().filter_map(|learner| learner.held.or(learner.state_end));
         let everywhere = all.chain(learners).min().unwrap_or(self.delivered).min(self.delivered);
@@ -103,15 +104,18 @@ impl Core {
         }
     }
 
-    /// While many messages are in flight, a token collects what all have handled. It goes round and round: beats alone, some milliseconds apart,
-    /// would give credits back more slowly than a group can use them.
+    /// While many messages are in flight, a token collects what all have handled. The token goes round and round: beats alone, some milliseconds apart,
+    /// would give credits back more slowly than a group can use them. A member without others asks none.
     pub(crate) fn send_token(&mut self) {
         let (Some(lead), true) = (&mut self.lead, self.ballot.is_open()) else { return };
         let in_flight = lead.sequencer.next() - lead.sequencer.recycled();
-        if in_flight * 4 < self.settings.capacity as u64
-            || lead.token.again_at > self.now
-            || lead.view.members.len() < 2
-        {
+        if in_flight * 4 < self.settings.capacity as u64 {
+            return;
+        }
+        if lead.view.members.len() < 2 {
+            return self.recycle();
+        }
+        if lead.token.again_at > self.now {
             return;
         }
         lead.token.round += 1;
@@ -141,7 +145,6 @@ impl Core {
         if is_due && lead.unanswered <= MOST_UNANSWERED {
             let beat = lead.beat(now, safe, is_settled);
             lead.on_answer(lead.own, beat.beat, silence, now);
-            self.mine.set_limit(lead.own_limit());
             self.repair.known_end = self.repair.known_end.max(beat.next);
             self.multicast(Message::Beat(beat));
             self.look_for_gap();

@@ -36,6 +36,10 @@ pub(crate) struct Outgoing {
     numbered: usize,
     limit: u32,
     again_at: Time,
+    /// Those in front of this were sent again, and no number of them was seen since.
+    again_to: usize,
+    /// Those in front of this were submitted when messages were last sent again: where one was lost, the sequencer took none behind it.
+    lost_to: usize,
 }
 
 #[derive(Debug)]
@@ -82,6 +86,8 @@ impl Outgoing {
             numbered: 0,
             limit: FIRST_SEQ,
             again_at: Time::ZERO,
+            again_to: 0,
+            lost_to: 0,
         }
     }
 
@@ -104,7 +110,7 @@ impl Outgoing {
     pub(crate) fn begin(&mut self, epoch: Epoch, numbered_before: usize) {
         (self.epoch, self.numbered_before) = (epoch, numbered_before.min(self.queue.len()));
         (self.first_seq, self.submitted, self.submitted_bytes) = (FIRST_SEQ, 0, 0);
-        (self.numbered, self.limit) = (0, FIRST_SEQ);
+        (self.numbered, self.limit, self.again_to, self.lost_to) = (0, FIRST_SEQ, 0, 0);
         self.queue.iter_mut().for_each(|mine| mine.is_numbered = false);
     }
 
@@ -127,8 +133,15 @@ impl Outgoing {
         self.queue.range_mut(submitted.clone()).take(index + 1).skip(first).for_each(|mine| mine.is_numbered = true);
         let further = self.queue.range(submitted).skip(self.numbered).take_while(|mine| mine.is_numbered).count();
         if further > 0 {
-            (self.numbered, self.again_at) = (self.numbered + further, now + patience);
+            self.numbered += further;
+            let lacks_more = self.numbered >= self.again_to && self.is_recovering();
+            self.again_at = if lacks_more { now } else { now + patience };
         }
+    }
+
+    /// Messages of which none was seen are sent again, a few at a time. Others would come behind a gap.
+    fn is_recovering(&self) -> bool {
+        self.numbered < self.lost_to
     }
 
     /// The next message that may be submitted. One that was never submitted may not be longer than `longest`.
@@ -138,7 +151,8 @@ impl Outgoing {
         let bytes = self.submitted_bytes;
         let may_leave = |mine: &&mut Mine| mine.was_submitted || mine.payload.len() <= longest;
         let fits = |mine: &&mut Mine| bytes == 0 || bytes + mine.payload.len() <= SUBMITTED_BYTES;
-        let mine = self.queue.get_mut(index).filter(|_| is_before(seq, self.limit)).filter(may_leave).filter(fits)?;
+        let may_any = is_before(seq, self.limit) && !self.is_recovering();
+        let mine = self.queue.get_mut(index).filter(|_| may_any).filter(may_leave).filter(fits)?;
         self.submitted_bytes += mine.payload.len();
         let is_first = !std::mem::replace(&mut mine.was_submitted, true);
         if self.submitted == self.numbered {
@@ -170,6 +184,7 @@ impl Outgoing {
     pub(crate) fn again(&mut self, now: Time, patience: Time) -> Vec<Submission> {
         self.again_at = now + patience;
         let indices = self.numbered..self.submitted.min(self.numbered + SENT_AGAIN);
+        (self.again_to, self.lost_to) = (indices.end, self.submitted);
         let seq = |index| self.first_seq.wrapping_add(index as u32);
         let mine = indices.map(|index| (index, &self.queue[self.numbered_before + index]));
         mine.filter(|(_, mine)| !mine.is_numbered).map(|(index, mine)| mine.submission(seq(index), false)).collect()
@@ -185,7 +200,9 @@ impl Outgoing {
             self.first_seq = self.first_seq.wrapping_add(1);
             self.submitted = self.submitted.saturating_sub(1);
             self.submitted_bytes = self.submitted_bytes.saturating_sub(mine.payload.len());
-            self.numbered = self.numbered.saturating_sub(1);
+            for index in [&mut self.numbered, &mut self.again_to, &mut self.lost_to] {
+                *index = index.saturating_sub(1);
+            }
         }
         Some(mine.id)
     }
@@ -269,6 +286,34 @@ mod tests {
         assert_eq!(again, [2, 3]);
         outgoing.numbered(seq(3), false, NOW, PATIENCE);
         assert_eq!(outgoing.again_at(), None);
+    }
+
+    #[test]
+    fn all_behind_a_lost_message_are_sent_again_one_after_the_other() {
+        let mut outgoing = outgoing(60);
+        outgoing.set_limit(seq(50));
+        assert_eq!(seqs(&mut outgoing).len(), 50);
+        outgoing.set_limit(seq(99));
+        let later = NOW + PATIENCE;
+        for part in [0..16, 16..32, 32..48] {
+            assert_eq!(
+                outgoing.again(later, PATIENCE).iter().map(nth).collect::<Vec<_>>(),
+                Vec::from_iter(part.clone())
+            );
+            assert_eq!(
+                (outgoing.again_at(), seqs(&mut outgoing)),
+                (Some(later + PATIENCE), vec![]),
+                "it would come behind a gap"
+            );
+            outgoing.numbered(seq(part.start), false, later, PATIENCE);
+            assert_eq!(outgoing.again_at(), Some(later + PATIENCE), "the others are on their way");
+            outgoing.numbered(seq(part.end - 1), false, later, PATIENCE);
+            assert_eq!(outgoing.again_at(), Some(later), "the next ones are lost, too");
+            part.for_each(|_| _ = outgoing.delivered());
+        }
+        assert_eq!(outgoing.again(later, PATIENCE).len(), 2);
+        outgoing.numbered(seq(49), false, later, PATIENCE);
+        assert_eq!((outgoing.again_at(), seqs(&mut outgoing).len()), (None, 10));
     }
 
     #[test]
