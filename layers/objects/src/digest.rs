@@ -60,6 +60,11 @@ impl Digests {
         digest
     }
 
+    /// The last one, and the number of writes before it.
+    pub(crate) fn last(&self) -> Option<(u64, u64)> {
+        self.made.back().copied()
+    }
+
     /// Whether another process had another value after this number of writes. What is not known here does not differ.
     pub(crate) fn differ(&self, writes: u64, digest: u64) -> bool {
         self.made.iter().any(|(at, own)| *at == writes && *own != digest)

@@ -72,6 +72,7 @@ impl Table {
     pub(crate) fn on_view(&mut self, view: &View) {
         self.members = view.ids().map(|id| id.0).collect();
         self.objects.has_changed.set(true);
+        self.objects.tell_digests_again();
         // What waits at an object that is kept here is known to no other process. A caller was there when it began to wait.
         self.objects.forget_callers(&self.members);
     }

@@ -205,8 +205,12 @@ fn an_object_that_differs_is_named() {
     for _ in 0..200 {
         result(&mut spaces, bag.write().choose()).expect("it runs");
     }
+    // The sequencer says what is right, which on a busy machine may be the other one by now.
     until(&mut spaces, |spaces| {
-        spaces[1].health().is_some_and(|trouble| trouble.contains("`bag` is not the same here as at m0 after 2048"))
+        let differs = |at: usize, other| {
+            let said = format!("`bag` is not the same here as at {other} after 2048");
+            spaces[at].health().is_some_and(|trouble| trouble.contains(&said))
+        };
+        differs(0, "m1") || differs(1, "m0")
     });
-    assert_eq!(spaces[0].health(), None, "m0 has said what is right");
 }
