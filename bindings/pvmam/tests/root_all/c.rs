@@ -1,0 +1,46 @@
+//! C programs over AF_XDP, on hosts with a cable between them.
+
+use crate::LIBRARY;
+use am_netns::{Host, VethOptions, veth};
+use am_testing::c_program::{Program, Running};
+
+/// Programs 0 and 1, or 1 and 2, on a host each, which pass each other their addresses. Returns what the first one has said.
+fn on_two_hosts(program: &Program, hosts: [&Host; 2], transport: &str, names: [&str; 2]) -> String {
+    let start = |at: usize| hosts[at].enter(|| program.start(transport, &[names[at]])).unwrap();
+    let mut both = [start(0), start(1)];
+    let [first, second] = both.each_mut().map(Running::line);
+    both[0].write(&format!("{second}\n"));
+    both[1].write(&format!("{first}\n"));
+    let [first, second] = both;
+    let said = first.end();
+    second.end();
+    said
+}
+
+#[test]
+fn the_same_programs_run_over_a_cable() {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let (ping, every) = (LIBRARY.build("examples/ping.c"), LIBRARY.build("tests/c/every.c"));
+    let said = on_two_hosts(&ping, [&alpha, &beta], "xdp:am0", ["0", "1"]);
+    assert!(said.contains("1000 round trips without data") && said.contains(" 0 bytes wrong"), "{said}");
+    let said = on_two_hosts(&every, [&alpha, &beta], "xdp:am0", ["1", "2"]);
+    assert_eq!(said, "3000 counted, 2000 replied, 20 lengths, 0 wrong\n");
+}
+
+/// The BPF loader and libxdp close theirs by number.
+#[test]
+fn a_file_with_any_of_the_librarys_numbers_is_left_alone() {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let program = LIBRARY.build("tests/c/one_number.c");
+    let mut which = 0;
+    loop {
+        let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();
+        which += 1;
+        if which == said.trim().parse::<usize>().unwrap() {
+            break;
+        }
+    }
+    assert!(which > 10, "programs, maps, links and types are among them: {which}");
+}
