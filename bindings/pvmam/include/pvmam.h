@@ -43,7 +43,7 @@
  * CANCEL. pthread_cancel acts when a call begins, and in calls that wait, a tenth of a second late at most.
  *
  * FORK. After fork() the interfaces are the parent's: in the child every call returns AM_E_FORKED until exec, and its exit
- * leaves the parent's connections as they are. Fork before the first am_init, or after the last am_shutdown.
+ * leaves the parent's connections as they are. A child that is forked in a handler must not return from it. Fork before the first am_init, or after the last am_shutdown.
  *
  * DESCRIPTORS. An interface has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends
  * its interfaces: am_poll returns AM_E_LOST, and am_init opens another one.
@@ -132,7 +132,7 @@ int am_address_to_id(const void *address);
 /* The address of an identifier. */
 void *am_id_to_address(int id);
 
-/* Replace the address of an identifier. */
+/* Replace the address of an identifier. While an interface is open a handler is replaced by handlers only. */
 int am_bind_address_with_id(const void *address, int id);
 
 /* The same for functions, which strict C does not convert to `const void *`. */

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::code::{Code, Failure};
+use crate::handle;
 use crate::header::HandlerFn;
 
 /// The most identifiers: the paper's messages have two bytes for one.
@@ -130,7 +131,7 @@ pub(crate) fn insert(address: Address) -> Result<c_int, Failure> {
 /// Replace the address of an identifier.
 ///
 /// # Errors
-/// A null address, no table, or no such identifier.
+/// A null address, no table, or no such identifier; data instead of a handler that messages may name.
 pub(crate) fn bind(address: Address, id: c_int) -> Result<(), Failure> {
     check_initialized()?;
     let entry = address.entry()?;
@@ -138,7 +139,14 @@ pub(crate) fn bind(address: Address, id: c_int) -> Result<(), Failure> {
     let table = table.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?;
     let count = table.len();
     let place = usize::try_from(id).ok().and_then(|at| table.get_mut(at));
-    *place.ok_or_else(|| unknown(id, count))? = entry;
+    let place = place.ok_or_else(|| unknown(id, count))?;
+    if matches!((&*place, &entry), (Entry::Handler(_), Entry::Data(_))) && handle::count_open() > 0 {
+        let text = format!(
+            "identifier {id} has a handler, and messages may name it while interfaces are open: bind a handler, or shut them down first"
+        );
+        return Err(Failure::new(Code::Open, text));
+    }
+    *place = entry;
     Ok(())
 }
 

@@ -240,7 +240,7 @@ fn task_of(shared: &Shared, message: &Message<'_, State>) -> c_int {
 #[inline]
 fn arrived(shared: &Shared, message: &Message<'_, State>, token: Option<Token>) {
     let id = message.handler().0;
-    // Bound to data since.
+    // It had one when this function was set for it, and keeps one as long as the interface is open.
     let Some(run) = ids::handler(id) else { return };
     let header = Header {
         from_task: task_of(shared, message),

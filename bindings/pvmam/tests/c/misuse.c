@@ -232,6 +232,8 @@ static void tasks(void)
     with_endpoint((am_endpoint *)(uintptr_t)-1, AM_E_ARGUMENT);
     with_endpoint(endpoints[1], AM_E_ENDPOINT);
     with_interface((am_interface *)(void *)&stack, AM_E_ARGUMENT);
+    FAILS(am_bind_address_with_id(&number, ask), AM_E_OPEN);
+    EXPECT(am_bind_handler_with_id(on_ask, ask) == 0 && am_bind_address_with_id(&number, data_id) == 0);
     EXPECT(!strcmp(am_task_address(endpoints[0], SECOND), am_task_address(interfaces[1], SECOND)));
 }
 
