@@ -10,9 +10,11 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pvmam.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +141,8 @@ int main(int count, char **arguments)
     /* Before there is an interface. */
     child = fork();
     if (child == 0) {
+        /* It ends with its parent at the latest. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(to_first[0]);
         close(to_second[1]);
         return run(1, fdopen(to_second[0], "r"), fdopen(to_first[1], "w"));

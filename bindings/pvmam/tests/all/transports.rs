@@ -47,11 +47,11 @@ fn messages_of_all_kinds_and_lengths_arrive_once_and_in_order() {
     }
 }
 
-/// The order in which two tasks ask and accept is free, and one may compute meanwhile, for longer than a silent host is given.
+/// The order in which two tasks ask and accept is free, and one may compute or be stopped meanwhile.
 #[test]
 fn two_tasks_may_both_connect_and_one_may_be_late() {
     let program = LIBRARY.build("tests/c/crossed.c");
-    for (how, count) in [("connect", 6), ("late", 3)] {
+    for (how, count) in [("connect", 6), ("late", 3), ("stopped", 3)] {
         for transport in transports(how).iter().take(count) {
             for said in two(&program, transport, &[how]) {
                 assert_eq!(said, "500 and 500\n", "{transport} {how}");
@@ -60,12 +60,14 @@ fn two_tasks_may_both_connect_and_one_may_be_late() {
     }
 }
 
-/// Calls that wait for a task's messages to be accepted end at the interface's time.
+/// Calls that wait for a task's messages to be accepted end at the interface's time. A request leaves at once, without a poll.
 #[test]
 fn a_task_that_does_not_poll_holds_up_no_end() {
     let program = LIBRARY.build("tests/c/stuck.c");
     for transport in transports("stuck") {
-        assert_eq!(program.start(&transport, &[]).end(), "not acknowledged\n", "{transport}");
+        for how in ["deallocate", "shutdown"] {
+            assert_eq!(program.start(&transport, &[how]).end(), "not acknowledged\n", "{transport} {how}");
+        }
     }
 }
 

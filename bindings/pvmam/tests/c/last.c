@@ -20,7 +20,7 @@ static void *cancels(void *thread)
 /* The first thread has ended before. */
 static void *works(void *unused)
 {
-    am_interface *interface = open_interface("udp:127.0.0.1:0", 1, 1000);
+    am_interface *interface = open_interface("udp:127.0.0.1:0", 1, 60000);
     EXPECT(am_wait(interface, 300) == 0);
     puts("open");
     return unused;
@@ -43,8 +43,8 @@ int main(int argc, char **argv)
         pthread_exit(NULL);
     }
     END = am_handler_to_id(on_end);
-    interface = open_interface("udp:127.0.0.1:0", 1, 1000);
-    second = open_interface("udp:127.0.0.1:0", 2, 1000);
+    interface = open_interface("udp:127.0.0.1:0", 1, 60000);
+    second = open_interface("udp:127.0.0.1:0", 2, 60000);
     join(interface, 1, second, 2, endpoints);
     puts("open");
     fflush(stdout);

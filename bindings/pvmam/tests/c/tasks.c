@@ -99,6 +99,24 @@ static void both_connect(void)
     EXPECT(am_shutdown(first) == 0 && am_shutdown(second) == 0);
 }
 
+/* A task with room for three requests: the fourth waits until some were handled. */
+static void depth(void)
+{
+    am_info info = {2, 3, 60000, 0};
+    am_interface *first = open_interface("sim:6", 1, 60000), *second = am_init("sim:6", &info);
+    am_endpoint *endpoints[2];
+    memset(added, 0, sizeof added);
+    replies = 0;
+    join(first, 1, second, 2, endpoints);
+    for (int number = 0; number < 4; number++) {
+        EXPECT(added[1][2] == 0);
+        send_one(first, 2, number);
+    }
+    EXPECT(added[1][2] > 0);
+    poll_both(first, second, 4);
+    EXPECT(am_shutdown(first) == 0 && am_shutdown(second) == 0);
+}
+
 static void many_tasks(void)
 {
     am_interface *first = open_interface("sim:4", 1, 60000);
@@ -125,6 +143,7 @@ int main(void)
     all_to_all("sim:5,loss=0.05");
     all_to_all("udp:127.0.0.1:0");
     both_connect();
+    depth();
     many_tasks();
     EXPECT(am_global_shutdown() == 0);
     printf("all to all\n");
