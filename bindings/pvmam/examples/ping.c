@@ -55,7 +55,7 @@ static void on_bye(am_interface *interface, const am_header *header, const void 
     is_over = header->from_task == FIRST_TID && length == 0;
 }
 
-/* Wait until so many answers have come. */
+/* Wait for this number of answers. */
 static void wait_for(am_interface *interface, long count)
 {
     while (answers < count)

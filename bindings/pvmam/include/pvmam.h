@@ -43,7 +43,8 @@
  * CANCEL. pthread_cancel acts when a call begins, and in calls that wait, a tenth of a second late at most.
  *
  * FORK. After fork() the interfaces are the parent's: in the child every call returns AM_E_FORKED until exec, and its exit
- * leaves the parent's connections as they are. A child that is forked in a handler must not return from it. Fork before the first am_init, or after the last am_shutdown.
+ * leaves the parent's connections as they are. A child that is forked in a handler must not return from it. Fork before the
+ * first am_init, or after the last am_shutdown.
  *
  * DESCRIPTORS. An interface has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends
  * its interfaces: am_poll returns AM_E_LOST, and am_init opens another one.
@@ -112,7 +113,7 @@ typedef struct am_info {
     int tid;      /* the number of this task, positive: in PVM, pvm_mytid(). Default: that of the process */
     int depth;    /* the most requests of each other task on their way to this one, 1 to 512; default: PVMAM_DEPTH, or 128 */
     int timeout;  /* how long calls wait for another task, in milliseconds; default: 10 s */
-    int patience; /* a task whose host is silent for so long is given up, in milliseconds; default: 1.5 s. One that
+    int patience; /* a task whose host is silent for this time is given up, in milliseconds; default: 1.5 s. One that
                    * only computes is not silent */
 } am_info;
 
@@ -204,7 +205,7 @@ int am_reply_vdata(am_interface *interface, const am_header *header, int handler
 /* Service the network: run the handlers of what has arrived. Returns how many messages and events were handled. */
 int am_poll(am_interface *interface);
 
-/* The same; if nothing is there, sleep until there is, at most so many milliseconds. */
+/* The same; if nothing is there, sleep until there is, at most for this time. */
 int am_wait(am_interface *interface, int milliseconds);
 
 /* Run this for messages of this task that come back, because their task has gone, or does not have their handler. NULL: for none. */

@@ -1,5 +1,5 @@
-//! The pointers that a program gets for interfaces and endpoints. They are numbers that are never used again, and no pointer of the program's
-//! is ever followed: a stale one, or one that was made up, is found in no table.
+//! The pointers that a program gets for interfaces and endpoints. They are numbers that are never used again, and no pointer of the
+//! program's is ever followed: a stale one, or one that was made up, is found in no table.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;

@@ -1,5 +1,5 @@
-//! Address identifiers (PVMAM, section 5.2): offsets into a table of addresses, which mean the same in each process that inserts its addresses
-//! in the same order. A message names its handler so.
+//! Address identifiers (PVMAM, section 5.2): offsets into a table of addresses, which mean the same in each process that inserts its
+//! addresses in the same order. A message names its handler so.
 
 use std::ffi::{c_int, c_void};
 use std::fs;

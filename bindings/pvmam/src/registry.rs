@@ -10,8 +10,8 @@ use crate::code::{Code, Failure};
 use crate::handle::{self, Handle};
 use crate::interface::Interface;
 
-/// They end with the thread. The copies in a forked child are leaked, because their drop would notify the peers that the parent has left. So
-/// is an interface whose handler has ended the program: the call that ran it still has it.
+/// They end with the thread. The copies in a forked child are leaked, because their drop would notify the peers that the parent has left.
+/// So is an interface whose handler has ended the program: the call that ran it still has it.
 struct Interfaces(RefCell<ManuallyDrop<Vec<Rc<Interface>>>>);
 
 impl Drop for Interfaces {

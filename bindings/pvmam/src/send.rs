@@ -26,7 +26,7 @@ pub(crate) struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    /// Wait on this interface for so long; without a time as long as it takes.
+    /// Wait on this interface for this time; without one as long as it takes.
     pub(crate) fn new(interface: &'a Interface, timeout: Option<Duration>) -> Service<'a> {
         let now = Instant::now();
         // A time beyond all clocks is none.

@@ -1,5 +1,5 @@
-//! The endpoints of an interface: one for each other task. They are found by their handle, by the tid that the program has given them, and by
-//! the connections that lead to them.
+//! The endpoints of an interface: one for each other task. They are found by their handle, by the tid that the program has given them, and
+//! by the connections that lead to them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};

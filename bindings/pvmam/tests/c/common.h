@@ -37,7 +37,7 @@
         EXPECT(am_error_code() == (code) && strlen(am_error()) > 20);                                                  \
     } while (0)
 
-/* An interface for this tid, whose calls wait for so many milliseconds. */
+/* An interface for this tid, with this time-out in milliseconds. */
 static inline am_interface *open_interface(const char *transport, int tid, int timeout)
 {
     am_info info = {0, 0, 0, 0};

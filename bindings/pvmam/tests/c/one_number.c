@@ -1,5 +1,5 @@
-/* A program has a file of its own under one of the library's numbers: the library leaves that file alone, also at its end, and lets the others
- * be.
+/* A program has a file of its own under one of the library's numbers: the library leaves that file alone, also at its end, and lets the
+ * others be.
  *
  *   one_number TRANSPORT WHICH            prints how many numbers the library has; WHICH counts from 0
  */

@@ -1,5 +1,5 @@
-/* Several tasks of one thread: all send to all, over a network that loses frames; tasks that both connect; a task that leaves the list, and one
- * that comes back; a list of a hundred tasks. */
+/* Several tasks of one thread: all send to all, over a network that loses frames; tasks that both connect; a task that leaves the list,
+ * and one that comes back; a list of a hundred tasks. */
 #include "common.h"
 
 enum { TASKS = 5, EACH = 100, MANY = 100 };
