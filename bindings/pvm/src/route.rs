@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::hint;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,14 @@ static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 /// When the daemon's socket was last looked at.
 static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
 
+/// How many messages PVM has been given: whatever a call does, it may receive some, and no call may wait for one that has arrived.
+static GIVEN: AtomicU32 = AtomicU32::new(0);
+
+/// How many messages PVM has been given since then.
+fn given_since(before: u32) -> c_int {
+    GIVEN.load(Ordering::Relaxed).wrapping_sub(before) as c_int
+}
+
 /// PVM's `mroute`, whose place this takes.
 pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     if within() != Within::None {
@@ -62,6 +70,7 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
     // SAFETY: a number, of a message or not.
     let message = unsafe { (library.message)(mid) };
     let _call = Call::begin();
+    let before = GIVEN.load(Ordering::Relaxed);
     // Before what the program sends now.
     send_later(library);
     let mut count = 0;
@@ -73,7 +82,7 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
         return pvm_route::route(library, mid, to, tag, time);
     }
     if count >= 0 {
-        count = receive(library, count, time);
+        count = receive(library, before, time);
     }
     arm(library);
     count
@@ -130,7 +139,7 @@ unsafe fn is_data(message: *const Pmsg, to: c_int, tag: c_int) -> bool {
     tag >= 0 && layout::is_task(to) && unsafe { (*message).context } != CONTROL
 }
 
-/// Send a message. Returns how many have arrived meanwhile, or PVM's error.
+/// Send a message. Returns PVM's error if it is negative.
 fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     if (to, tag) == (DAEMON, EXIT) {
         process::wait_accepted(FINISH);
@@ -168,19 +177,16 @@ pub(crate) fn is_new(task: c_int) -> bool {
 fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     // SAFETY: a message of PVM's. A handler may free it meanwhile, so this needs a reference of its own.
     unsafe { (*message).references += 1 };
-    let (mut progress, mut count, mut idle) = (Progress::default(), 0, None);
+    let (mut progress, mut error, mut idle) = (Progress::default(), 0, None);
     let sent = loop {
         // SAFETY: as above; nothing of the program runs meanwhile.
         let sent = unsafe { send::send(library, message, to, tag, &mut progress) };
         if sent != Sent::Blocked {
             break sent;
         }
-        match serve(library, &mut idle, None) {
-            more @ 0.. => count += more,
-            error => {
-                count = error;
-                break Sent::All;
-            }
+        error = serve(library, &mut idle, None).min(0);
+        if error < 0 {
+            break Sent::All;
         }
     };
     // SAFETY: the reference from above.
@@ -194,23 +200,22 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
         send_back(library);
         return pass_on(library, message, to, tag);
     }
-    count
+    error
 }
 
-/// Receive until a message has arrived, or the time is over. Returns how many have, with `count` from before, or PVM's error.
-fn receive(library: &'static Library, mut count: c_int, time: Option<&timeval>) -> c_int {
+/// Receive until a message has arrived since `before`, or the time is over. Returns how many have, or PVM's error.
+fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_int {
     let time = time.map(|time| Duration::new(time.tv_sec.max(0) as u64, time.tv_usec.clamp(0, 999_999) as u32 * 1000));
     let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
     let mut idle = None;
     loop {
         send_later(library);
-        count += deliver(library);
-        if is_look_due() {
-            match look(library) {
-                found @ 0.. => count += found,
-                // The next call meets it again.
-                error => return if count > 0 { count } else { error },
-            }
+        deliver(library);
+        let error = if is_look_due() { look(library).min(0) } else { 0 };
+        let count = given_since(before);
+        if error < 0 {
+            // The next call meets it again.
+            return if count > 0 { count } else { error };
         }
         let is_over = time.is_some_and(|time| time.is_zero()) || until.is_some_and(|until| until <= Instant::now());
         if count > 0 || is_over {
@@ -302,6 +307,7 @@ pub(crate) fn deliver(library: &Library) -> c_int {
         let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
         // SAFETY: a whole message, in no list.
         during(during_what, || unsafe { (library.input)(message) });
+        GIVEN.fetch_add(1, Ordering::Relaxed);
         count += 1;
     }
     count
@@ -382,6 +388,7 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
         // SAFETY: as above.
         return unsafe { (library.free_message)(message) };
     }
+    GIVEN.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
     unsafe { (library.input)(message) }
 }
