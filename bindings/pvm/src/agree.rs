@@ -14,6 +14,7 @@
 //! lower one ignores what it got.
 
 use std::ffi::c_int;
+use std::mem;
 
 use am_api::{Address, NotOpen, transports};
 
@@ -157,8 +158,12 @@ fn say(library: &Library, to: c_int, word: &Word) {
     send_own(library, to, CONTROL, NO_OPERATION, &word.bytes());
 }
 
-/// Let the daemon say when this task exits.
+/// Let the daemon say, once, when this task exits.
 fn watch(library: &Library, task: c_int) {
+    let was_watched = process::with(|process| mem::replace(&mut process.pairs.pair(task).is_watched, true));
+    if was_watched != Some(false) {
+        return;
+    }
     let numbers = [EXIT_OF_TASK, CONTROL, TASK_EXIT, 1, task];
     let bytes: Vec<u8> = numbers.into_iter().flat_map(c_int::to_be_bytes).collect();
     send_own(library, DAEMON, DAEMON_CONTEXT, NOTIFY, &bytes);
@@ -188,19 +193,15 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
     match word {
         Word::Offer(place) => offered(library, from, &place),
         Word::Accept(place) => {
-            let is_new = process::with(|process| {
+            _ = process::with(|process| {
                 place.note(process, layout::are_near(from, library.own_tid()));
                 let pair = process.pairs.pair(from);
                 pair.has_library = true;
-                let is_new = matches!(pair.stage, Stage::Asked | Stage::Agreed);
                 if pair.stage == Stage::Asked {
                     pair.stage = Stage::Agreed;
                 }
-                is_new
             });
-            if is_new == Some(true) {
-                watch(library, from);
-            }
+            watch(library, from);
         }
         Word::Switch => _ = process::with(|process| process.pairs.switched_by(from)),
     }
@@ -251,6 +252,8 @@ pub(crate) fn is_switched(library: &Library, task: c_int) -> bool {
     };
     let (is_switched, is_first) = process::with(is_open).unwrap_or_default();
     if is_first {
+        // The other task may have been killed between its connection and its word.
+        watch(library, task);
         say(library, task, &Word::Switch);
     }
     is_switched

@@ -57,6 +57,8 @@ pub(crate) struct Pair {
     pub(crate) has_library: bool,
     /// The daemon has said that the other task has ended: nothing of it arrives any more.
     pub(crate) is_gone: bool,
+    /// The daemon was asked to say when the other task ends.
+    pub(crate) is_watched: bool,
     /// The other task has switched: nothing more comes by PVM's own route.
     has_switched: bool,
     /// Whole messages that arrived before those of PVM's own route.
