@@ -1,7 +1,8 @@
 //! A virtual machine of one host: Debian's daemon, in a directory of its own, and programs in it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -51,7 +52,12 @@ impl Machine {
     pub(crate) fn start() -> Machine {
         let directory = tempfile::Builder::new().prefix("pvm-am").tempdir().expect("a directory");
         let path = directory.path();
-        fs::write(path.join("hosts"), format!("* ep={}:/usr/bin\n", path.display())).expect("a file");
+        let debugger = path.join("debugger");
+        let hosts = format!("* ep={}:/usr/bin bx={}\n", path.display(), debugger.display());
+        fs::write(path.join("hosts"), hosts).expect("a file");
+        // It runs the program, which sees that it is debugged.
+        fs::write(&debugger, "#!/bin/sh\nAM_DEBUGGED=1 exec \"$@\"\n").expect("a file");
+        fs::set_permissions(&debugger, Permissions::from_mode(0o755)).expect("rights");
         let mut command = Command::new("pvmd");
         command.arg("hosts").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut daemon = in_directory(&mut command, path).spawn().expect("pvmd: scripts/setup --with-pvm");
@@ -68,6 +74,10 @@ impl Machine {
         let mut command = Command::new("cc");
         command.args(options).arg(source).arg("-o").arg(self.directory.path().join(name)).arg("-lpvm3");
         am_testing::c_program::run(&mut command);
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// A file of the machine's directory.
@@ -93,16 +103,33 @@ impl Machine {
 
     /// Run a command to its end, with this input.
     pub(crate) fn run(&self, command: &mut Command, input: &str) -> Said {
+        self.run_for(command, input, LONG)
+    }
+
+    /// The same, of a command that may take this long.
+    pub(crate) fn run_for(&self, command: &mut Command, input: &str, time: Duration) -> Said {
         let file = |name: &str| (File::create(self.path(name)).expect("a file"), self.path(name));
         let ((output, output_at), (errors, errors_at)) = (file("output"), file("errors"));
         let mut child = command.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn().expect("a program");
         // A program may not read it.
         _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        let is_good = is_good(&mut child);
+        let is_good = is_good(&mut child, time);
         // The daemon hears of what other tasks say at their end a little later.
         thread::sleep(Duration::from_millis(200));
         let text = |at: &Path| String::from_utf8_lossy(&fs::read(at).unwrap_or_default()).into_owned();
         Said { output: text(&output_at), errors: text(&errors_at), log: self.log(), is_good }
+    }
+
+    /// Whether the daemon ends, after a task has halted the machine.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        is_good(&mut self.daemon, LONG)
+    }
+
+    /// The sockets in the machine's directory.
+    pub(crate) fn sockets(&self) -> Vec<String> {
+        let files = fs::read_dir(self.directory.path()).expect("its directory").flatten();
+        let is_socket = |file: &fs::DirEntry| file.file_type().is_ok_and(|kind| kind.is_socket());
+        files.filter(is_socket).map(|file| file.path().display().to_string()).collect()
     }
 
     /// What the daemon has written.
@@ -124,8 +151,8 @@ fn in_directory<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Comma
 }
 
 /// Wait for the end of a program. It is killed where that takes too long.
-fn is_good(child: &mut Child) -> bool {
-    let end = Instant::now() + LONG;
+fn is_good(child: &mut Child, time: Duration) -> bool {
+    let end = Instant::now() + time;
     loop {
         match child.try_wait().expect("a child") {
             Some(status) => return status.success(),
@@ -146,8 +173,8 @@ impl Drop for Machine {
         let console = console.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         if let Ok(mut console) = console {
             _ = console.stdin.take().expect("a pipe").write_all(b"halt\n");
-            is_good(&mut console);
+            is_good(&mut console, LONG);
         }
-        is_good(&mut self.daemon);
+        is_good(&mut self.daemon, LONG);
     }
 }

@@ -2,5 +2,7 @@
 //! `scripts/setup --with-pvm` installs.
 
 mod examples;
+mod forms;
+mod kills;
 mod machine;
 mod programs;

@@ -1,13 +1,12 @@
 //! Programs of our own, over each transport that needs no rights.
 
-use std::time::{Duration, Instant};
-
+use crate::kills::{links, wait_for_none};
 use crate::machine::{Machine, Said};
 
-const TRANSPORTS: [&str; 3] = ["shm", "udp", "shm+udp"];
+pub(crate) const TRANSPORTS: [&str; 3] = ["shm", "udp", "shm+udp"];
 
 /// Run this program in a machine of its own. It has to end well and say this, with at least this number of active messages.
-fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_least: u64) -> Said {
+pub(crate) fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_least: u64) -> Said {
     let machine = Machine::start();
     machine.compile(program);
     let said = machine.run(machine.with_library(program, transport).args(arguments), "");
@@ -16,7 +15,7 @@ fn check(program: &str, arguments: &[&str], transport: &str, wanted: &str, at_le
     said
 }
 
-fn check_over_each(program: &str, arguments: &[&str], wanted: &str, at_least: u64) {
+pub(crate) fn check_over_each(program: &str, arguments: &[&str], wanted: &str, at_least: u64) {
     for transport in TRANSPORTS {
         check(program, arguments, transport, wanted, at_least);
     }
@@ -104,18 +103,10 @@ fn handlers_of_the_program_send() {
 
 #[test]
 fn nothing_is_left_of_a_machine() {
-    let names = || -> Vec<_> {
-        let files = std::fs::read_dir("/dev/shm").expect("shared memory").flatten().map(|file| file.file_name());
-        files.filter(|name| name.to_string_lossy().starts_with("am-pvm-")).collect()
-    };
-    let before = names();
+    let before = links();
     check("all", &["4", "3"], "shm", "4 tasks", 1);
     // Other tests have links of their own meanwhile.
-    let end = Instant::now() + Duration::from_secs(60);
-    while names().iter().any(|name| !before.contains(name)) {
-        assert!(Instant::now() < end, "{:?}", names());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for_none(|| links().into_iter().filter(|name| !before.contains(name)).collect());
 }
 
 #[test]

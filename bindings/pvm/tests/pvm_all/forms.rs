@@ -1,0 +1,47 @@
+//! The ways to start a task, its output, its traces, and the end of a machine.
+
+use crate::kills::{processes_of, wait_for_none};
+use crate::machine::{Machine, Said};
+use crate::programs::{TRANSPORTS, check_over_each};
+
+#[test]
+fn tasks_are_spawned_in_each_form() {
+    check_over_each("forms", &["spawn"], "tasks were spawned in all ways", 300);
+}
+
+#[test]
+fn the_lines_of_tasks_are_caught_between_their_messages() {
+    check_over_each("forms", &["catch"], "all lines of 3 tasks were caught", 150);
+    check_over_each("forms", &["output"], "the output of a task has come as messages", 50);
+}
+
+#[test]
+fn a_task_tells_of_as_many_calls_as_without_the_library() {
+    let line = |said: &Said| {
+        let line = said.output.lines().find(|line| line.starts_with("a task has told of its calls")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{said:#?}"))
+    };
+    let machine = Machine::start();
+    machine.compile("forms");
+    let without = line(&machine.run(machine.command("forms").arg("trace"), ""));
+    for transport in TRANSPORTS {
+        let with = machine.run(machine.with_library("forms", transport).arg("trace"), "");
+        assert_eq!(line(&with), without, "over {transport}: {with:#?}");
+        // The traces of a task go as active messages, too.
+        assert!(with.received() >= 1000, "over {transport}: {with:#?}");
+    }
+}
+
+#[test]
+fn a_task_halts_the_machine_and_no_process_is_left() {
+    for transport in TRANSPORTS {
+        let mut machine = Machine::start();
+        machine.compile("forms");
+        let said = machine.run(machine.with_library("forms", transport).arg("halt"), "");
+        assert!(said.is_good && said.output.contains("the machine is halted"), "over {transport}: {said:#?}");
+        assert!(said.received() >= 100, "over {transport}: {said:#?}");
+        assert!(machine.has_ended(), "over {transport}: {said:#?}");
+        wait_for_none(|| processes_of(machine.directory()));
+        assert_eq!(machine.sockets(), Vec::<String>::new(), "over {transport}");
+    }
+}
