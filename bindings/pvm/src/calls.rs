@@ -162,7 +162,7 @@ pub unsafe extern "C-unwind" fn pvm_getfds(fds: *mut *mut c_int) -> c_int {
 pub unsafe extern "C-unwind" fn pvmendtask() -> c_int {
     let Some(library) = Library::get() else { return SYSTEM_ERROR };
     if is_in_use(library) {
-        call(|| process::close(route::FINISH), |said| _ = fault(said));
+        call(route::end, |said| _ = fault(said));
     }
     // SAFETY: the caller's promise.
     unsafe { (library.end_task)() }

@@ -54,6 +54,9 @@ static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 /// When the daemon's socket was last looked at.
 static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
 
+/// The task has left PVM. The daemon reads nothing more of it, so a message for another task would wait for ever.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
 /// How many messages PVM has been given: whatever a call does, it may receive some, and no call may wait for one that has arrived.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
@@ -144,6 +147,7 @@ fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) ->
     if (to, tag) == (DAEMON, EXIT) {
         process::wait_accepted(FINISH);
         send_later(library);
+        HAS_LEFT.store(true, Ordering::Relaxed);
     }
     // SAFETY: a message of PVM's.
     if unsafe { is_data(message, to, tag) } && to != library.own_tid() {
@@ -166,6 +170,12 @@ fn pass_on(library: &Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_in
     // SAFETY: a message of PVM's.
     let mid = unsafe { (*message).mid };
     pvm_route::route(library, mid, to, tag, NOW)
+}
+
+/// The daemon has let the task go, which may become another one.
+pub(crate) fn end() {
+    process::close(FINISH);
+    HAS_LEFT.store(false, Ordering::Relaxed);
 }
 
 /// Whether nothing was ever sent to this task.
@@ -339,6 +349,9 @@ fn send_back(library: &Library) {
 
 /// Send what has come back, and what handlers have left.
 fn send_later(library: &'static Library) {
+    if HAS_LEFT.load(Ordering::Relaxed) {
+        return;
+    }
     send_back(library);
     loop {
         let next = LATER.lock().pop_front();
