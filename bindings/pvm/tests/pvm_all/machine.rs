@@ -80,6 +80,10 @@ impl Machine {
         self.directory.path()
     }
 
+    pub(crate) fn library(&self) -> &Path {
+        &self.library
+    }
+
     /// A file of the machine's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
@@ -141,12 +145,18 @@ impl Machine {
     }
 }
 
-/// What a command needs to find the machine, and nothing of another one.
-fn in_directory<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
+/// Nothing of another machine, and this directory.
+pub(crate) fn clean(command: &mut Command, directory: &Path) {
     for name in ["PVMSOCK", "PVM_VMID", "PVMEPID", "LD_PRELOAD", "PVM_EXPORT"] {
         command.env_remove(name);
     }
-    command.current_dir(directory).env("HOME", directory).env("PVM_TMP", directory);
+    command.current_dir(directory);
+}
+
+/// What a command needs to find the machine, and nothing of another one.
+fn in_directory<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
+    clean(command, directory);
+    command.env("HOME", directory).env("PVM_TMP", directory);
     command.env("PVM_ROOT", "/usr/lib/pvm3").env("PVM_ALLOW_ROOT", "1")
 }
 

@@ -1,0 +1,37 @@
+//! A task that does more than PVM: children, signals, long computations.
+
+use std::env;
+use std::time::Duration;
+
+use crate::machine::Machine;
+use crate::programs::check_over_each;
+
+/// The variable that asks for a longer computation, in seconds.
+const SECONDS: &str = "AM_PVM_SECONDS";
+/// Unless it says otherwise.
+const FEW: u64 = 12;
+
+#[test]
+fn a_task_has_children_of_its_own() {
+    check_over_each("alone", &["fork"], "a task with 30 children has got all its messages", 100);
+}
+
+#[test]
+fn a_task_has_signals_of_its_own() {
+    check_over_each("alone", &["signals"], "a task with signals of its own has got 300 answers", 600);
+}
+
+#[test]
+fn a_task_that_computes_for_long_gets_all_messages() {
+    let seconds: u64 = env::var(SECONDS).map_or(FEW, |seconds| seconds.parse().expect("a number"));
+    let wanted = format!("a task has computed for {seconds} s, and has got all messages");
+    for transport in ["shm+udp", "udp"] {
+        let machine = Machine::start();
+        machine.compile("alone");
+        let mut command = machine.with_library("alone", transport);
+        command.args(["compute", &seconds.to_string()]);
+        let said = machine.run_for(&mut command, "", Duration::from_secs(60 + 2 * seconds));
+        assert!(said.is_good && said.output.contains(&wanted), "over {transport}: {said:#?}");
+        assert!(said.received() >= 100 * seconds, "over {transport}: {said:#?}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The transports that need more than a name: TCP between two ports, and a daemon that all tasks of a host share.
+
+use am_testing::amd::common::{Place, Running};
+
+use crate::kills::{processes_of, wait_for_none};
+use crate::machine::Machine;
+
+/// Programs, what they say, and how many active messages that takes.
+const PROGRAMS: [(&str, &[&str], &str, u64); 6] = [
+    ("order", &["2000"], "2000 messages in their order", 2500),
+    ("all", &["7", "60"], "7 tasks, 60 rounds: all contents are right", 800),
+    ("ending", &["kill", "6"], "6 tasks have ended, with whole messages", 100),
+    ("ending", &["leave", "3"], "3 tasks have ended, with whole messages", 150),
+    ("kills", &["20"], "20 kills, and all others have gone on", 400),
+    ("waiting", &[], "a wait costs nothing", 24),
+];
+
+fn check_all(transport: &str, name: &str) {
+    for (program, arguments, wanted, at_least) in PROGRAMS {
+        let machine = Machine::start();
+        machine.compile(program);
+        let said = machine.run(machine.with_library(program, transport).args(arguments), "");
+        assert!(said.is_good && said.output.contains(wanted), "{program} {arguments:?} over {transport}: {said:#?}");
+        assert!(said.received() >= at_least && said.errors.contains(name), "{program} over {transport}: {said:#?}");
+        wait_for_none(|| processes_of(machine.directory()));
+    }
+}
+
+#[test]
+fn tasks_reach_each_other_by_tcp() {
+    check_all("tcp", "over tcp:");
+    check_all("shm+tcp", "+tcp:");
+}
+
+#[test]
+fn tasks_share_a_daemon() {
+    let place = Place::new();
+    let _daemon = Running::local(&place.socket());
+    check_all(&format!("amd:{}", place.socket().display()), "over amd:");
+}
