@@ -148,7 +148,7 @@ pub(crate) fn close(time: Duration) {
 }
 
 /// Wait until everything that was sent has been accepted, or this time is over.
-pub(crate) fn wait_accepted(time: Duration) {
+fn wait_accepted(time: Duration) {
     let until = Instant::now() + time;
     while with(Process::is_all_accepted) == Some(false) && Instant::now() < until {
         let descriptor = with(|process| {
@@ -237,7 +237,7 @@ impl Process {
         self.bell.clear();
     }
 
-    fn is_all_accepted(&mut self) -> bool {
+    pub(crate) fn is_all_accepted(&mut self) -> bool {
         self.pairs.connections().all(|connection| self.endpoint.is_accepted(connection))
     }
 

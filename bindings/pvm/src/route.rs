@@ -145,7 +145,7 @@ unsafe fn is_data(message: *const Pmsg, to: c_int, tag: c_int) -> bool {
 /// Send a message. Returns PVM's error if it is negative.
 fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     if (to, tag) == (DAEMON, EXIT) {
-        process::wait_accepted(FINISH);
+        wait_accepted(library);
         send_later(library);
         HAS_LEFT.store(true, Ordering::Relaxed);
     }
@@ -170,6 +170,16 @@ fn pass_on(library: &Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_in
     // SAFETY: a message of PVM's.
     let mid = unsafe { (*message).mid };
     pvm_route::route(library, mid, to, tag, NOW)
+}
+
+/// Before the task leaves, wait until the others have accepted what it has sent. The daemon may say meanwhile that one has ended.
+fn wait_accepted(library: &'static Library) {
+    let (until, mut idle) = (Instant::now() + FINISH, None);
+    while process::with(Process::is_all_accepted) == Some(false) && Instant::now() < until {
+        if serve(library, &mut idle, Some(until)) < 0 {
+            return;
+        }
+    }
 }
 
 /// The daemon has let the task go, which may become another one.

@@ -92,6 +92,11 @@ fn a_task_that_is_stopped_is_not_dead() {
 }
 
 #[test]
+fn a_task_that_leaves_does_not_wait_for_one_that_was_killed() {
+    check_over_each("stopped", &["kill"], "left", 10);
+}
+
+#[test]
 fn select_sees_each_message() {
     check_over_each("descriptors", &[], "select has seen 100 messages", 100);
 }
