@@ -53,7 +53,7 @@ impl Machine {
         let directory = tempfile::Builder::new().prefix("pvm-am").tempdir().expect("a directory");
         let path = directory.path();
         let debugger = path.join("debugger");
-        let hosts = format!("* ep={}:/usr/bin bx={}\n", path.display(), debugger.display());
+        let hosts = format!("* ep={}:/usr/lib/pvm3/bin/LINUX64:/usr/bin bx={}\n", path.display(), debugger.display());
         fs::write(path.join("hosts"), hosts).expect("a file");
         // It runs the program, which sees that it is debugged.
         fs::write(&debugger, "#!/bin/sh\nAM_DEBUGGED=1 exec \"$@\"\n").expect("a file");

@@ -8,4 +8,5 @@ mod hosts;
 mod kills;
 mod machine;
 mod others;
+mod packages;
 mod programs;
