@@ -25,13 +25,6 @@ pub(crate) fn processes_of(directory: &Path) -> Vec<String> {
     own.map(|program| program.display().to_string()).collect()
 }
 
-/// The links of shared memory of all machines.
-pub(crate) fn links() -> Vec<String> {
-    let files = fs::read_dir("/dev/shm").expect("shared memory").flatten();
-    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("am-pvm-")).collect()
-}
-
 /// Wait until nothing is left of this.
 pub(crate) fn wait_for_none(left: impl Fn() -> Vec<String>) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -45,7 +38,6 @@ pub(crate) fn wait_for_none(left: impl Fn() -> Vec<String>) {
 fn others_go_on_when_a_task_is_killed_and_nothing_of_it_is_left() {
     let count = env::var(KILLS).map_or(FEW, |kills| kills.parse().expect("a number"));
     for transport in TRANSPORTS {
-        let before = links();
         let machine = Machine::start();
         machine.compile("kills");
         let began = Instant::now();
@@ -57,8 +49,6 @@ fn others_go_on_when_a_task_is_killed_and_nothing_of_it_is_left() {
         assert!(said.received() >= 20 * u64::from(count), "over {transport}: {said:#?}");
         println!("{count} kills over {transport}: {} active messages, {:?}", said.received(), began.elapsed());
         wait_for_none(|| processes_of(machine.directory()));
-        drop(machine);
-        // Other tests have links of their own meanwhile.
-        wait_for_none(|| links().into_iter().filter(|name| !before.contains(name)).collect());
+        wait_for_none(|| Machine::links(machine.directory()));
     }
 }

@@ -129,6 +129,16 @@ impl Machine {
         is_good(&mut self.daemon, LONG)
     }
 
+    /// The files in shared memory of a machine in this directory.
+    pub(crate) fn links(directory: &Path) -> Vec<String> {
+        let file = directory.join(format!("pvmd.{}", nix::unistd::getuid()));
+        let number = am_api::tag_of([file.to_string_lossy().as_ref()]) & 0xffff_ffff_ffff;
+        let (own, files) =
+            (format!("am-pvm-{number:012x}."), fs::read_dir("/dev/shm").expect("shared memory").flatten());
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&own)).collect()
+    }
+
     /// The sockets in the machine's directory.
     pub(crate) fn sockets(&self) -> Vec<String> {
         let files = fs::read_dir(self.directory.path()).expect("its directory").flatten();

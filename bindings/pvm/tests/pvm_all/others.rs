@@ -6,13 +6,12 @@ use crate::kills::{processes_of, wait_for_none};
 use crate::machine::Machine;
 
 /// Programs, what they say, and how many active messages that takes.
-const PROGRAMS: [(&str, &[&str], &str, u64); 6] = [
+const PROGRAMS: [(&str, &[&str], &str, u64); 5] = [
     ("order", &["2000"], "2000 messages in their order", 2500),
     ("all", &["7", "60"], "7 tasks, 60 rounds: all contents are right", 800),
     ("ending", &["kill", "6"], "6 tasks have ended, with whole messages", 100),
     ("ending", &["leave", "3"], "3 tasks have ended, with whole messages", 150),
     ("kills", &["20"], "20 kills, and all others have gone on", 400),
-    ("waiting", &[], "a wait costs nothing", 24),
 ];
 
 fn check_all(transport: &str, name: &str) {

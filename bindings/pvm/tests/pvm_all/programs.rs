@@ -1,6 +1,9 @@
 //! Programs of our own, over each transport that needs no rights.
 
-use crate::kills::{links, wait_for_none};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::kills::wait_for_none;
 use crate::machine::{Machine, Said};
 
 pub(crate) const TRANSPORTS: [&str; 3] = ["shm", "udp", "shm+udp"];
@@ -108,10 +111,19 @@ fn handlers_of_the_program_send() {
 
 #[test]
 fn nothing_is_left_of_a_machine() {
-    let before = links();
-    check("all", &["4", "3"], "shm", "4 tasks", 1);
-    // Other tests have links of their own meanwhile.
-    wait_for_none(|| links().into_iter().filter(|name| !before.contains(name)).collect());
+    let machine = Machine::start();
+    machine.compile("all");
+    let mut command = machine.with_library("all", "shm");
+    let mut running =
+        command.args(["4", "4000"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a program");
+    // While the tasks run there is a link.
+    let end = Instant::now() + Duration::from_secs(60);
+    while Machine::links(machine.directory()).is_empty() {
+        assert!(Instant::now() < end, "no link");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(running.wait().expect("its end").success());
+    wait_for_none(|| Machine::links(machine.directory()));
 }
 
 #[test]
