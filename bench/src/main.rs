@@ -18,7 +18,7 @@
 //! A *driver* is what carries the messages: `am`, `raw` and so on. The drivers take turns, in rounds, in one run. Each
 //! has the wire to itself while it is open, and the same loops measure all of them. A ratio is that of the figures in the table.
 //!
-//! The parts are in libraries: `am-measure` has what measures, `am-papers` the tables of the papers, `am-bench-rpc` calls, `am-bench-ordered` groups, `am-bench-objects` shared objects. Here are the
+//! The parts are in libraries: `am-measure` has what measures, `am-papers` the tables of the papers, `am-bench-rpc` calls, `am-bench-ordered` groups, `am-bench-objects` shared objects, `am-bench-pvm` PVM. Here are the
 //! command line, `compare`, `wakeup` and `busy`. Read first: `commands/mod.rs`, then [`am_measure`].
 #![forbid(unsafe_code)]
 

@@ -31,6 +31,7 @@ mod plan;
 pub mod report;
 pub mod rights;
 mod run;
+pub mod sandbox;
 mod session;
 mod size;
 mod spread;

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write, stdout};
 
 use am_bench_objects::{self as objects, ObjectsArgs, SpeedupsArgs};
 use am_bench_ordered::{self as ordered, OrderedArgs};
+use am_bench_pvm::PvmArgs;
 use am_bench_rpc::RpcArgs;
 use am_papers::ablation::AblationArgs;
 use am_papers::bounce::BounceArgs;
@@ -48,6 +49,7 @@ EXAMPLES
     am-bench rpc --plot rpc.svg
     am-bench ordered --members 2,4 --plot ordered.svg
     am-bench objects --plot objects.svg
+    am-bench pvm --plot pvm.svg
   On one machine, two processes and another transport (no root):
     am-bench latency --hosts shm
   In one process, no root:
@@ -150,6 +152,9 @@ pub(crate) enum Command {
     /// Speed-ups of Water and a solver of linear equations, which share objects: on 1 to 8 simulated hosts, with compute times of this
     /// machine, and on its cores; beside figures 6 and 7 of the Orca paper
     Speedups(SpeedupsArgs),
+    /// Unchanged programs of PVM, by its own routes and by active messages over xdp, udp and shared memory: two tasks by size, the calls of
+    /// a group, and a Fourier transform with 1 to 8 slaves; beside the PVMAM paper [default: --hosts veth]
+    Pvm(PvmArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo(DemoArgs),
@@ -236,6 +241,7 @@ impl Cli {
             Some(Command::Ordered(args)) => args.run(watch),
             Some(Command::Objects(args)) => args.run(watch),
             Some(Command::Speedups(args)) => args.run(watch),
+            Some(Command::Pvm(args)) => args.run(watch),
             Some(Command::Demo(args)) => args.run(watch),
             Some(Command::Serve(args)) => args.run(watch),
             Some(Command::Far(far)) => child::serve(&far.name, &far.on, Cores::own(far.cores, Side::Far)?, watch),

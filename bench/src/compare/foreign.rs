@@ -1,43 +1,25 @@
-//! Foreign programs. A script for each (`bench/peers`) runs both sides in a sandbox and prints lines of JSON.
-//!
-//! ```text
-//!   am-bench compare        a sandbox: its own processes, mounts, System V memory, host names; the near side's network
-//!  ┌───────────────┐ stdin ┌──────────────────────────────────────────────────────────────┐
-//!  │  run(command) ├──────▶│ sandbox.sh: process 1, empty /tmp and /dev/shm               │
-//!  │ with a limit  │◀──────┤     └─ PEER.sh ─┬─ client        near side, one core         │
-//!  └──────┬────────┘ JSON  │                 └─ far.sh ─▶ server   far side, another      │
-//!         │                └──────────────────────────────────────────────────────────────┘
-//!         └─ is gone, or has waited long enough: stdin closes, process 1 ends, and the kernel kills all
-//!            others; the mounts go with them
-//! ```
+//! Foreign programs, each turn in its own sandbox.
 
-use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
-use std::thread::{self, JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::process::Output;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::rows::{Figures, Settings, Turn};
-use am_measure::deploy::{Group, Pair};
+use am_measure::deploy::Pair;
+use am_measure::sandbox::{self, Job, end_of, run, run_well};
 use am_measure::{Error, Watch};
 
-const SANDBOX: &str = include_str!("../../peers/sandbox.sh");
-
 /// The files in the sandbox.
-const FILES: [(&str, &str); 12] = [
-    ("far.sh", include_str!("../../peers/far.sh")),
-    ("agent.sh", include_str!("../../peers/agent.sh")),
-    ("peer.sh", include_str!("../../peers/peer.sh")),
-    ("measure.h", include_str!("../../peers/measure.h")),
+const FILES: [(&str, &str); 8] = [
     ("mpi.c", include_str!("../../peers/mpi.c")),
-    ("pvm.c", include_str!("../../peers/pvm.c")),
     ("sockperf.sh", include_str!("../../peers/sockperf.sh")),
     ("iperf3.sh", include_str!("../../peers/iperf3.sh")),
     ("ucx.sh", include_str!("../../peers/ucx.sh")),
     ("fi.sh", include_str!("../../peers/fi.sh")),
     ("mpi.sh", include_str!("../../peers/mpi.sh")),
-    ("pvm.sh", include_str!("../../peers/pvm.sh")),
+    sandbox::PVM_FILES[0],
+    sandbox::PVM_FILES[1],
 ];
 
 /// The limit of a request for the version, on a busy machine with a slow disk.
@@ -52,38 +34,27 @@ enum Line {
 }
 
 /// A script in a sandbox. `far` is the network namespace of its far side.
-fn command(job: &str, far: &str) -> Command {
-    let mut command = Command::new("unshare");
-    command
-        .args(["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "sh", "-c", SANDBOX, "sandbox"])
-        .args([job, far])
-        .args(FILES.iter().flat_map(|(name, text)| [name, text]))
-        .env("AM_BENCH_CORES", "none,none");
-    command
+fn job<'a>(script: &'a str, far: &'a str) -> Job<'a> {
+    Job { script, far, files: &FILES, library: None }
 }
 
-/// The lines of JSON. Launchers print other lines in between.
+/// The lines of JSON.
 fn lines(output: &Output) -> Result<Vec<Line>, String> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let lines = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
-    let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap_or_default();
+    let lines: Vec<Line> = sandbox::lines(output)?;
     let are_numbers = |line: &Line| match line {
         Line::Version { .. } => true,
         Line::Figures(Figures { p50, p99, mean, messages, cpu, .. }) => {
             [p50, p99, mean, messages, cpu].into_iter().flatten().all(|figure| *figure >= 0.0)
         }
     };
-    match !lines.is_empty() && lines.iter().all(are_numbers) {
-        true => Ok(lines),
-        false => Err(format!("its output cannot be parsed: `{}`", end_of(&output.stdout))),
-    }
+    if lines.iter().all(are_numbers) { Ok(lines) } else { Err(sandbox::unreadable(output)) }
 }
 
 /// The version of the program that a script of this peer drives.
 pub(super) fn version(name: &str, script: &str, watch: &Watch) -> Result<String, String> {
     // All words but the last name the program.
     let program = script.rsplit_once(' ').map_or(script, |(program, _)| program);
-    let output = run(&mut command(&format!("{program} version"), ""), &[], VERSION_TIMEOUT, watch);
+    let output = run(&mut job(&format!("{program} version"), "").command(), &[], VERSION_TIMEOUT, watch);
     let output = output.map_err(|why| format!("{name} does not say its version: {why}"))?;
     if !output.status.success() {
         return Err(end_of(&[output.stdout, output.stderr].concat()));
@@ -100,22 +71,8 @@ pub(super) fn turn(
     watch: &Watch,
 ) -> Result<Turn, Error> {
     let [near, far] = &pair.hosts;
-    let mut command = command(script, &far.path());
-    let core = |core: Option<usize>| core.map_or("none".to_owned(), |core| core.to_string());
-    let sizes: Vec<String> = settings.sizes.iter().map(usize::to_string).collect();
-    command
-        .env("AM_BENCH_CORES", format!("{},{}", core(settings.cores.near), core(settings.cores.far)))
-        .env("TIME", settings.amount.time.as_nanos().to_string())
-        .env("WARM_UP", settings.amount.warm_up.as_nanos().to_string())
-        .env("SIZES", sizes.join(" "));
-    let output = near.enter(|| run(&mut command, &[], settings.limit, watch))??;
-    if !output.status.success() {
-        let status = output.status;
-        return Err(Error::Facility(format!(
-            "{name} ({status}): {}",
-            end_of(&[output.stdout, output.stderr].concat())
-        )));
-    }
+    let mut command = job(script, &far.path()).measure(settings.amount, settings.cores, &settings.sizes);
+    let output = near.enter(|| run_well(name, &mut command, settings.limit, watch))??;
     Ok(figures(lines(&output).map_err(Error::Facility)?, mode))
 }
 
@@ -124,68 +81,10 @@ fn figures(lines: Vec<Line>, mode: &str) -> Turn {
     Turn { mode: mode.to_owned(), all: lines.into_iter().filter_map(figures).collect() }
 }
 
-/// The limit of a program's output.
-const MAX_OUTPUT: usize = 1 << 20;
-/// The limit of the characters of output in an error.
-const MAX_ERROR_CHARS: usize = 300;
-/// How often the caller is asked whether to go on.
-const CHECK_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Run a program until it ends, with this input. Its standard input is a pipe that closes when this process ends. After
-/// an error, the program and its process group have ended too.
-pub(super) fn run(command: &mut Command, input: &[u8], limit: Duration, watch: &Watch) -> Result<Output, Error> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut group = Group::start(command, "starting a program")?;
-    if let Some(stdin) = &mut group.0.stdin {
-        // A program that does not read it says why.
-        let _ = stdin.write_all(input);
-    }
-    let mut readers = [read(group.0.stdout.take()), read(group.0.stderr.take())];
-    let (mut texts, mut status, begin) = ([Vec::new(), Vec::new()], None, Instant::now());
-    while status.is_none() || readers.iter().any(Option::is_some) {
-        watch.check()?;
-        if begin.elapsed() > limit {
-            return Err(Error::Facility(format!("it did not end within {} s", limit.as_secs_f64())));
-        }
-        for (reader, text) in readers.iter_mut().zip(&mut texts) {
-            let Some(ended) = reader.take_if(|reader| reader.is_finished()) else { continue };
-            *text = ended.join().unwrap_or_default();
-            if text.len() > MAX_OUTPUT {
-                let mebibytes = MAX_OUTPUT >> 20;
-                return Err(Error::Facility(format!("it was killed because it printed more than {mebibytes} MiB")));
-            }
-        }
-        status = group.0.try_wait().map_err(Error::system("starting a program"))?;
-        sleep(CHECK_INTERVAL);
-    }
-    let [stdout, stderr] = texts;
-    Ok(Output { status: status.unwrap_or_default(), stdout, stderr })
-}
-
-/// Read an output on its own thread, because a program blocks on a full pipe.
-fn read(output: Option<impl Read + Send + 'static>) -> Option<JoinHandle<Vec<u8>>> {
-    let output = output?;
-    Some(thread::spawn(move || {
-        let mut text = Vec::new();
-        // Bytes read before an error count.
-        let _ = output.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut text);
-        text
-    }))
-}
-
-/// The end of an output, on one line. A program that fails prints its reason last.
-fn end_of(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let text: Vec<char> = lines.join("; ").chars().collect();
-    let end: String = text[text.len().saturating_sub(MAX_ERROR_CHARS)..].iter().collect();
-    if end.is_empty() { "it printed nothing".to_owned() } else { end }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::process::Command;
 
     use super::*;
 
@@ -194,7 +93,10 @@ mod tests {
     fn a_compiler_without_the_header_is_not_installed() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
-        FILES.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        sandbox::FILES
+            .iter()
+            .chain(&FILES)
+            .for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
         let found = |compiler: &str| {
             for name in ["mpicc.openmpi", "mpirun.openmpi"] {
                 let path = directory.path().join(name);
@@ -217,8 +119,11 @@ mod tests {
     /// The lines that a script prints if the program it starts prints `sample`.
     fn read(script: &str, sample: &str) -> Result<Vec<Line>, String> {
         let directory = tempfile::tempdir().unwrap();
-        FILES.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
-        let peer = FILES.iter().find(|(name, _)| *name == "peer.sh").unwrap().1;
+        sandbox::FILES
+            .iter()
+            .chain(&FILES)
+            .for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        let peer = sandbox::FILES.iter().find(|(name, _)| *name == "peer.sh").unwrap().1;
         let peer = format!("{peer}\nserve() {{ :; }}\nclient() {{ cp sample client; }}\n");
         fs::write(directory.path().join("peer.sh"), peer).unwrap();
         fs::write(directory.path().join("sample"), sample).unwrap();

@@ -18,11 +18,11 @@ use std::time::Duration;
 use am_netns::Host;
 use am_wire::Framing;
 
-use super::foreign::run;
 use super::offload::{self, Offload};
 use super::peer::{PEERS, Peer, Source, Wire};
 use super::rows::{Figures, Settings, Turn};
 use am_measure::deploy::{Far, Lines, Pair, write_line};
+use am_measure::sandbox::run;
 use am_measure::{
     Amount, Bench, Driver, DriverOptions, Error, Loss, Measured, Order, Outcome, Progress, Setup, Size, Watch,
 };

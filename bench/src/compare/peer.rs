@@ -86,8 +86,15 @@ pub(super) static PEERS: [Peer; 37] = [
     script("openmpi-shm", "Open MPI over shared memory (btl vader)", SHM, "mpi.sh openmpi shm", "vader", &[MPI]),
     script("mpich-tcp", "MPICH over UCX's TCP transport", TCP, "mpi.sh mpich tcp", KERNEL_TCP, &[MPI]),
     script("mpich-shm", "MPICH over its shared memory", SHM, "mpi.sh mpich shm", "ch4 shm", &[MPI]),
-    script("pvm", "PVM, direct route, pvm_nrecv until something is there", TCP, "pvm.sh spin", KERNEL_TCP, &[PVM]),
-    script("pvm-sleeping", "PVM, direct route, pvm_recv", TCP, "pvm.sh sleep", KERNEL_TCP, &[PVM]),
+    script(
+        "pvm",
+        "PVM, direct route, pvm_nrecv until something is there",
+        TCP,
+        "pvm.sh direct spin",
+        KERNEL_TCP,
+        &[PVM],
+    ),
+    script("pvm-sleeping", "PVM, direct route, pvm_recv", TCP, "pvm.sh direct sleep", KERNEL_TCP, &[PVM]),
 ];
 
 /// The source of one row's figures.

@@ -68,6 +68,7 @@ pub const RULES: &[(&str, &[&str])] = &[
         &["am-measure", "am-bench-ordered", "am-objects", "am-rpc", "active-messages", "am-ordered", "am-netns"],
     ),
     ("bench/rpc", &["am-measure", "active-messages", "am-rpc"]),
+    ("bench/pvm", &["am-measure"]),
     (
         "bench",
         &[
@@ -75,6 +76,7 @@ pub const RULES: &[(&str, &[&str])] = &[
             "am-papers",
             "am-bench-objects",
             "am-bench-ordered",
+            "am-bench-pvm",
             "am-bench-rpc",
             "active-messages",
             "core",
