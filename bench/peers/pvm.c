@@ -11,6 +11,7 @@
 #include "measure.h"
 
 #include <pvm3.h>
+#include <unistd.h>
 
 enum { TAG = 1 };
 
@@ -53,6 +54,22 @@ static void get_many(char *messages, int size, int count)
         get(messages + (size_t)i * (size_t)size, size);
 }
 
+/* Until both are on the route that they want: some milliseconds. */
+static void settle(int side)
+{
+    char byte = 0;
+    for (int i = 0; i < 50; i++) {
+        if (side == NEAR) {
+            usleep(2000);
+            put(&byte, 1);
+            get(&byte, 1);
+        } else {
+            get(&byte, 1);
+            put(&byte, 1);
+        }
+    }
+}
+
 /* A word that am-bench has set. */
 static const char *word(const char *name)
 {
@@ -81,6 +98,7 @@ int main(int argc, char **argv)
             return 1;
         }
     }
+    settle(side);
     measure(side, argc, argv);
     pvm_exit();
     return 0;
