@@ -27,7 +27,7 @@ use crate::process::{self, ENDPOINT, Process};
 use crate::pvm_route::{self, NOW};
 
 /// What these messages begin with. Another version of this library may have others.
-const MARK: &[u8; 4] = b"AM\x00\x01";
+const MARK: &[u8; 4] = b"AM\x00\x02";
 
 /// PVM's number for a notification of a task's exit.
 const EXIT_OF_TASK: c_int = 1;
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn what_another_version_says_is_none() {
         for bytes in
-            [&b""[..], b"AM\x00\x02\x03", b"AM\x00\x01", b"AM\x00\x01\x04", b"AM\x00\x01\x03x", b"AM\x00\x01\x01short"]
+            [&b""[..], b"AM\x00\x01\x03", b"AM\x00\x02", b"AM\x00\x02\x04", b"AM\x00\x02\x03x", b"AM\x00\x02\x01short"]
         {
             assert_eq!(Word::parse(bytes), None);
         }

@@ -74,6 +74,16 @@ pub(crate) unsafe fn fragments<'a>(message: *const Pmsg) -> impl Iterator<Item =
     })
 }
 
+/// The number in a message that has no more than one, in XDR.
+///
+/// # Safety
+/// As [`fragments`].
+pub(crate) unsafe fn only_number(message: *const Pmsg) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let bytes: Vec<u8> = unsafe { fragments(message).flatten().copied().take(5).collect() };
+    bytes.try_into().ok().map(c_int::from_be_bytes)
+}
+
 /// Put a fragment at the end of a message, whose length grows.
 ///
 /// # Safety

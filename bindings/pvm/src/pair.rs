@@ -56,7 +56,7 @@ pub(crate) struct Pair {
     /// The other task has this library.
     pub(crate) has_library: bool,
     /// The daemon has said that the other task has ended: nothing of it arrives any more.
-    pub(crate) is_gone: bool,
+    is_gone: bool,
     /// The daemon was asked to say when the other task ends.
     pub(crate) is_watched: bool,
     /// The other task has switched: nothing more comes by PVM's own route.
@@ -65,6 +65,9 @@ pub(crate) struct Pair {
     held: Vec<Loose>,
     /// The first pieces of a message.
     part: Option<Loose>,
+    /// The number of the next piece to this task, and of the next one from it.
+    pub(crate) sends: u32,
+    expects: u32,
 }
 
 /// All pairs of this task. The state of its endpoint.
@@ -77,12 +80,20 @@ pub(crate) struct Pairs {
     /// The progress thread receives: it keeps copies.
     pub(crate) is_away: bool,
     /// What it has received.
-    copies: Vec<(Head, Vec<u8>)>,
+    copies: Vec<Copied>,
     /// Messages that have come back, and that no task has got.
     back: Vec<(Head, Vec<u8>)>,
     /// Messages that are not whole, and will not be.
     dropped: Vec<Loose>,
     pub(crate) counts: Counts,
+}
+
+/// What the progress thread has received.
+#[derive(Debug)]
+enum Copied {
+    Piece(Head, Vec<u8>),
+    /// Nothing more of this task follows.
+    End(c_int),
 }
 
 /// What a task reports at its end.
@@ -108,6 +119,8 @@ pub(crate) struct Head {
     pub(crate) has_more: bool,
     /// Another piece was before this one.
     pub(crate) is_later: bool,
+    /// Of the pieces of this pair, in this direction: of a killed task some may be missing.
+    pub(crate) nth: u32,
     /// The task that it is for.
     pub(crate) destination: c_int,
 }
@@ -116,12 +129,17 @@ const fn join(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
+/// The number behind that of a piece. It has 30 bits.
+pub(crate) const fn next(nth: u32) -> u32 {
+    (nth + 1) & (u32::MAX >> 2)
+}
+
 impl Head {
     pub(crate) fn words(self) -> [u64; 4] {
         [
             join(self.tag as u32, self.context as u32),
             join(self.encoding as u32, self.wait_id as u32),
-            join(self.lengths, u32::from(self.has_more) | u32::from(self.is_later) << 1),
+            join(self.lengths, u32::from(self.has_more) | u32::from(self.is_later) << 1 | self.nth << 2),
             join(self.source as u32, self.destination as u32),
         ]
     }
@@ -136,6 +154,7 @@ impl Head {
             lengths: low(2),
             has_more: high(2) & 1 != 0,
             is_later: high(2) & 2 != 0,
+            nth: high(2) >> 2,
             source: low(3) as c_int,
             destination: high(3) as c_int,
         }
@@ -218,7 +237,7 @@ impl Pairs {
     pub(crate) fn arrived<S>(&mut self, message: &Message<'_, S>) {
         let head = Head::of(|at| message.word(at));
         match self.is_away {
-            true => self.copies.push((head, message.payload().to_vec())),
+            true => self.copies.push(Copied::Piece(head, message.payload().to_vec())),
             false => self.take_piece(head, message.payload()),
         }
     }
@@ -258,20 +277,35 @@ impl Pairs {
         if self.copies.is_empty() && self.dropped.is_empty() {
             return;
         }
-        for (head, payload) in mem::take(&mut self.copies) {
-            self.take_piece(head, &payload);
+        for copied in mem::take(&mut self.copies) {
+            match copied {
+                Copied::Piece(head, payload) => self.take_piece(head, &payload),
+                Copied::End(task) => self.drop_part(task),
+            }
         }
         self.dropped.drain(..).for_each(|message| message.free(self.library));
     }
 
     fn take_piece(&mut self, head: Head, payload: &[u8]) {
-        let Some(fragments) = fragments(head, payload) else { return };
         let library = self.library;
         let pair = self.all.entry(head.source).or_default();
-        if pair.is_gone {
-            return;
+        if head.nth != pair.expects {
+            // It was killed, and pieces are missing: what is behind them would come out of its order.
+            pair.is_gone = true;
+            self.dropped.extend(pair.part.take());
         }
-        let whole = pair.part.take().map_or_else(|| library.build(&[], head.encoding), Loose::into_raw);
+        pair.expects = next(head.nth);
+        let Some(fragments) = fragments(head, payload).filter(|_| !pair.is_gone) else { return };
+        let whole = match (pair.part.take(), head.is_later) {
+            (Some(part), true) => part.into_raw(),
+            // Its first pieces were dropped.
+            (None, true) => return,
+            // What a handler could not send whole is sent anew.
+            (part, false) => {
+                self.dropped.extend(part);
+                library.build(&[], head.encoding)
+            }
+        };
         fragments.into_iter().for_each(|fragment| library.append(whole, fragment));
         if head.has_more {
             pair.part = Some(Loose(whole));
@@ -314,12 +348,28 @@ impl Pairs {
         }
     }
 
+    /// The daemon has said that a task has ended. Returns whether this one has agreed with it.
+    pub(crate) fn has_exited(&mut self, task: c_int) -> bool {
+        let pair = self.all.get_mut(&task);
+        pair.map(|pair| pair.is_gone = true).is_some()
+    }
+
     /// No active message goes to this task any more, and a message that is not whole is dropped. Returns the connection with it.
     pub(crate) fn end(&mut self, task: c_int) -> Option<Connection> {
         let pair = self.all.get_mut(&task)?;
         pair.stage = Stage::Own;
-        self.dropped.extend(pair.part.take());
-        pair.connection.take()
+        let connection = pair.connection.take();
+        match self.copies.is_empty() {
+            true => self.drop_part(task),
+            // The rest of the message may be among them.
+            false => self.copies.push(Copied::End(task)),
+        }
+        connection
+    }
+
+    fn drop_part(&mut self, task: c_int) {
+        let part = self.all.get_mut(&task).and_then(|pair| pair.part.take());
+        self.dropped.extend(part);
     }
 }
 
@@ -346,6 +396,7 @@ mod tests {
         lengths: 0,
         has_more: true,
         is_later: false,
+        nth: u32::MAX >> 2,
         destination: 0x80003,
     };
 

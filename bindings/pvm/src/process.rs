@@ -21,8 +21,11 @@ use crate::wait;
 pub(crate) const ENDPOINT: &str = "pvm";
 /// The handler of a piece of a message.
 pub(crate) const PIECE: HandlerId = HandlerId(0);
-/// The longest payload of an active message. A longer message of PVM's goes in pieces.
-pub(crate) const LONGEST: usize = 16 << 20;
+/// The longest payload of an active message. A longer message of PVM's goes in pieces: one side fills the next piece while the other empties this one,
+/// and both stay in memory that is warm.
+pub(crate) const LONGEST: usize = 32 << 10;
+/// What the messages of all tasks may take that are not whole.
+const MEMORY: usize = 64 << 20;
 
 /// What a task needs to send active messages.
 pub(crate) struct Process {
@@ -166,7 +169,7 @@ impl Process {
         let owner = Owner::new()?;
         let own = name_of(library.own_tid());
         let open = |transport: &String| {
-            let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(4 * LONGEST);
+            let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(MEMORY);
             let builder = builder.patience(PATIENCE).keepalive(PATIENCE);
             // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
             let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Plain) };

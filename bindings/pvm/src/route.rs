@@ -392,16 +392,15 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
         // The daemon may say that a task has ended.
         drain(library);
     }
-    if (context, tag) == (CONTROL, TASK_EXIT) {
-        // SAFETY: as above.
-        let bytes: Vec<u8> = unsafe { layout::fragments(message).flatten().copied().take(4).collect() };
-        if let Ok(task) = <[u8; 4]>::try_from(bytes) {
-            let task = c_int::from_be_bytes(task);
-            _ = process::with(|process| {
-                process.pairs.pair(task).is_gone = true;
+    // This library hears of an exit, and the program, in two messages: after either nothing of the task arrives.
+    let is_notice = (context, tag) == (CONTROL, TASK_EXIT) || !layout::is_task(from) && context != CONTROL && tag >= 0;
+    // SAFETY: as above.
+    if let Some(task) = is_notice.then(|| unsafe { layout::only_number(message) }).flatten() {
+        _ = process::with(|process| {
+            if process.pairs.has_exited(task) {
                 process.end(task);
-            });
-        }
+            }
+        });
     }
     if (context, tag) == (CONTROL, CONNECT_REQUEST)
         && process::with(|process| process.pairs.has_library(from)) == Some(true)

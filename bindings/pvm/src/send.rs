@@ -7,7 +7,7 @@ use am_api::RequestError;
 
 use crate::layout::{self, IN_PLACE, Pmsg};
 use crate::library::Library;
-use crate::pair::{Head, LENGTH};
+use crate::pair::{Head, LENGTH, next};
 use crate::process::{self, LONGEST, PIECE};
 
 /// How far a message was sent.
@@ -85,6 +85,7 @@ pub(crate) unsafe fn send(
         lengths: 0,
         has_more: false,
         is_later: false,
+        nth: 0,
         destination: to,
     };
     loop {
@@ -109,7 +110,9 @@ fn send_piece(to: c_int, head: Head, piece: &Piece<'_>, may_cut: bool) -> Result
         [&lengths[..]].into_iter().chain(piece.fragments.iter().copied()).map(IoSlice::new).collect();
     let sent = process::with(|process| {
         let connection = process.pairs.stage(to).1.ok_or(RequestError::Closed)?;
-        process.endpoint.try_request_vectored(connection, PIECE, &head.words(), &parts)?;
+        let nth = process.pairs.pair(to).sends;
+        process.endpoint.try_request_vectored(connection, PIECE, &Head { nth, ..head }.words(), &parts)?;
+        process.pairs.pair(to).sends = next(nth);
         process.endpoint.flush();
         process.pairs.counts.sent += u64::from(!piece.has_more);
         Ok(())
