@@ -55,7 +55,7 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The command that starts it. Without [`Job::amount`] it is not pinned, and measures nothing.
+    /// The command that starts it. It is not pinned, and measures nothing: see [`Job::measure`].
     pub fn command(&self) -> Command {
         let mut command = Command::new("unshare");
         command
