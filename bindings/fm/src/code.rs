@@ -1,35 +1,11 @@
 //! What a call returns when it fails: a negative number, and a text that says what to do.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
-use am_c_runtime::keep_error;
+use am_c_runtime::{failures, keep_error};
 use am_fm::{MeetError, SendError};
 
-/// Each kind of failure once: its number in `fm.h`, and what it means in general.
-macro_rules! codes {
-    ($($(#[$what:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        /// The kinds of failure, as `fm.h` numbers them.
-        #[repr(i32)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Code {
-            $($(#[$what])* $name = $number,)*
-        }
-
-        impl Code {
-            /// All of them.
-            pub const ALL: [Code; [$(Code::$name),*].len()] = [$(Code::$name),*];
-
-            /// What it means, in general.
-            pub fn text(self) -> &'static CStr {
-                match self {
-                    $(Code::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-codes! {
+failures! {
     /// An argument that makes no sense.
     Argument = -1, c"an argument makes no sense; FM_error() says which";
     /// The calling thread has no node.
@@ -60,43 +36,6 @@ codes! {
     Forked = -14, c"this process was forked: the node is its parent's; call FM_initialize after exec";
     /// The program has closed the node's descriptors.
     Lost = -15, c"this program has closed descriptors of libamfm (closefrom, close_range, dup2), and the node has ended; call FM_initialize again";
-}
-
-impl Code {
-    /// The code with this number.
-    pub fn of(number: c_int) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| *code as c_int == number)
-    }
-}
-
-/// Why a call failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    pub(crate) text: String,
-}
-
-impl Failure {
-    #[cold]
-    pub(crate) fn new(code: Code, text: impl ToString) -> Failure {
-        Failure { code, text: text.to_string() }
-    }
-
-    /// What makes such a failure of an error.
-    pub(crate) fn of<E: ToString>(code: Code) -> impl FnOnce(E) -> Failure {
-        move |error| Failure::new(code, error)
-    }
-
-    #[cold]
-    pub(crate) fn argument(text: impl ToString) -> Failure {
-        Failure::new(Code::Argument, text)
-    }
-
-    /// Only what the code says.
-    #[cold]
-    pub(crate) fn plain(code: Code) -> Failure {
-        Failure::new(code, code.text().to_string_lossy())
-    }
 }
 
 impl From<SendError> for Failure {

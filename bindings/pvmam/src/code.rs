@@ -1,36 +1,12 @@
 //! What a call returns when it fails: a negative number, and a text that says what to do.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use am_api::{NotOpen, ReplyError, RequestError};
-use am_c_runtime::keep_error;
+use am_c_runtime::{failures, keep_error};
 
-/// Each kind of failure once: its number in `pvmam.h`, and its general meaning.
-macro_rules! codes {
-    ($($(#[$what:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        /// The kinds of failure, as `pvmam.h` numbers them.
-        #[repr(i32)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Code {
-            $($(#[$what])* $name = $number,)*
-        }
-
-        impl Code {
-            /// All of them.
-            pub const ALL: [Code; [$(Code::$name),*].len()] = [$(Code::$name),*];
-
-            /// Its general meaning.
-            pub fn text(self) -> &'static CStr {
-                match self {
-                    $(Code::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-codes! {
+failures! {
     /// A wrong argument.
     Argument = -1, c"an argument is wrong; am_error() says which";
     /// The tables do not exist.
@@ -75,43 +51,6 @@ codes! {
     Open = -21, c"interfaces are open; call am_shutdown for each of them first";
     /// A bug of this library.
     Internal = -22, c"a bug in this library; am_error() has its text";
-}
-
-impl Code {
-    /// The code with this number.
-    pub fn of(number: c_int) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| *code as c_int == number)
-    }
-}
-
-/// Why a call failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    pub(crate) text: String,
-}
-
-impl Failure {
-    #[cold]
-    pub(crate) fn new(code: Code, text: impl ToString) -> Failure {
-        Failure { code, text: text.to_string() }
-    }
-
-    /// Makes such a failure of an error.
-    pub(crate) fn of<E: ToString>(code: Code) -> impl FnOnce(E) -> Failure {
-        move |error| Failure::new(code, error)
-    }
-
-    #[cold]
-    pub(crate) fn argument(text: impl ToString) -> Failure {
-        Failure::new(Code::Argument, text)
-    }
-
-    /// The general text of the code.
-    #[cold]
-    pub(crate) fn plain(code: Code) -> Failure {
-        Failure::new(code, code.text().to_string_lossy())
-    }
 }
 
 impl From<RequestError> for Failure {

@@ -4,6 +4,7 @@
 //!   a C program
 //!        │
 //!   call.rs          a call: no panic leaves it; the text of the last failure
+//!   failure.rs       the failures of a library: a number, and a text
 //!   thread_end.rs    a thread that is cancelled, or calls pthread_exit, ends with nothing of the library on its stack
 //!        │
 //!   the library's own calls
@@ -19,6 +20,7 @@
 #![allow(unsafe_code, reason = "the end of a thread, and of the process, in C")]
 
 mod call;
+mod failure;
 mod process;
 mod thread;
 pub mod thread_end;
