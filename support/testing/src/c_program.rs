@@ -253,3 +253,15 @@ impl Drop for Running {
         }
     }
 }
+
+/// The numbers that a header gives to names with this beginning, in its order. The names are without it and without underscores.
+pub fn numbers_in_header(header: &str, beginning: &str) -> Vec<(String, i32)> {
+    let mut numbers = vec![];
+    for line in header.lines().filter(|line| line.trim_start().starts_with(beginning) && line.contains('=')) {
+        let (name, rest) = line.trim().split_once(" = ").expect("a name and a number");
+        let number = rest.split([',', ' ']).next().expect("a number");
+        let name = name.trim_start_matches(beginning).replace('_', "");
+        numbers.push((name, number.parse().expect("a number")));
+    }
+    numbers
+}

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use am_netns::{Bridge, BridgeOptions, Host};
+use am_netns::{Bridge, BridgeOptions, Host, VethOptions, veth};
 use tempfile::TempDir;
+
+use crate::c_program::Program;
 
 /// Hosts on a switch, called by their addresses, and a remote shell for them.
 pub struct Lab {
@@ -118,4 +120,20 @@ impl Lab {
         command.args([ADDRESSES[0], &text]);
         command
     }
+}
+
+/// Start a program for each descriptor of its library, over AF_XDP. It has a file of its own under that number, prints how many there are, and fails where
+/// the library does not leave the file alone.
+pub fn leave_each_number_alone(program: &Program) {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let mut which = 0;
+    loop {
+        let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();
+        which += 1;
+        if which == said.trim().parse::<usize>().unwrap() {
+            break;
+        }
+    }
+    assert!(which > 10, "programs, maps, links and types are among them: {which}");
 }

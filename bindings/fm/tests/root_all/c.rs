@@ -2,6 +2,7 @@
 
 use crate::LIBRARY;
 use am_netns::{Host, VethOptions, veth};
+use am_testing::lab::leave_each_number_alone;
 
 #[test]
 fn the_example_runs_over_a_cable() {
@@ -17,16 +18,5 @@ fn the_example_runs_over_a_cable() {
 /// The BPF loader and libxdp close theirs by number.
 #[test]
 fn a_file_with_any_of_the_librarys_numbers_is_left_alone() {
-    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
-    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let program = LIBRARY.build("tests/one_number.c");
-    let mut which = 0;
-    loop {
-        let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();
-        which += 1;
-        if which == said.trim().parse::<usize>().unwrap() {
-            break;
-        }
-    }
-    assert!(which > 10, "programs, maps, links and types are among them: {which}");
+    leave_each_number_alone(&LIBRARY.build("tests/one_number.c"));
 }

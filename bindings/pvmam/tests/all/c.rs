@@ -2,6 +2,7 @@
 
 use crate::LIBRARY;
 
+use am_testing::c_program::numbers_in_header;
 use pvmam::Code;
 
 const HEADER: &str = include_str!("../../include/pvmam.h");
@@ -53,17 +54,12 @@ fn the_programs_files_with_numbers_of_the_library_are_left_alone() {
 
 #[test]
 fn the_header_numbers_failures_as_the_library_does() {
-    let mut lines: Vec<(&str, i32)> = vec![];
-    for line in HEADER.lines().filter(|line| line.trim_start().starts_with("AM_E_") && line.contains('=')) {
-        let (name, rest) = line.trim().split_once(" = ").expect("a name and a number");
-        let number = rest.split([',', ' ']).next().expect("a number");
-        lines.push((name, number.parse().expect("a number")));
-    }
+    let lines = numbers_in_header(HEADER, "AM_E_");
     assert_eq!(lines.len(), Code::ALL.len());
     for ((name, number), code) in lines.into_iter().zip(Code::ALL) {
         // `NotInitialized` is AM_E_NOT_INITIALIZED.
         let variant = format!("{code:?}").to_uppercase();
-        assert_eq!((name.trim_start_matches("AM_E_").replace('_', ""), number), (variant, code as i32));
+        assert_eq!((name, number), (variant, code as i32));
         assert_eq!(Code::of(number), Some(code));
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::LIBRARY;
 use am_netns::{Host, VethOptions, veth};
 use am_testing::c_program::{Program, Running};
-use am_testing::lab::{ADDRESSES, Lab};
+use am_testing::lab::{ADDRESSES, Lab, leave_each_number_alone};
 
 /// Programs 0 and 1, or 1 and 2, on a host each. Returns what the first one has said.
 fn on_two_hosts(program: &Program, hosts: [&Host; 2], transport: &str, names: [&str; 2]) -> String {
@@ -59,16 +59,5 @@ fn tasks_share_a_nic_through_a_daemon() {
 /// The BPF loader and libxdp close theirs by number.
 #[test]
 fn a_file_with_any_of_the_librarys_numbers_is_left_alone() {
-    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
-    let _cable = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
-    let program = LIBRARY.build("tests/c/one_number.c");
-    let mut which = 0;
-    loop {
-        let said = alpha.enter(|| program.start("", &["xdp:am0", &which.to_string()]).end()).unwrap();
-        which += 1;
-        if which == said.trim().parse::<usize>().unwrap() {
-            break;
-        }
-    }
-    assert!(which > 10, "programs, maps, links and types are among them: {which}");
+    leave_each_number_alone(&LIBRARY.build("tests/c/one_number.c"));
 }
