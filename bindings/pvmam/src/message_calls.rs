@@ -20,7 +20,7 @@ use crate::send::{self, Data};
 /// A wait checks this often whether its thread was cancelled, and whether the interface's descriptors are still there.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// To whom a request goes.
+/// Where a request goes.
 #[derive(Clone, Copy)]
 enum To {
     Task(c_int),

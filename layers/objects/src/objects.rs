@@ -109,7 +109,7 @@ impl Objects {
         Some(self.all.get(&object)?.replica.as_ref()?.uses().take())
     }
 
-    /// The process that told digests before may have left without the last ones.
+    /// Tell the last digest of each object. The old sequencer may have crashed before it sent them.
     pub(crate) fn tell_digests_again(&self) {
         let last =
             |(object, entry): (&u64, &Entry)| entry.digests.last().map(|(writes, digest)| (*object, writes, digest));
