@@ -152,9 +152,9 @@ pub(crate) struct Repair {
     pub(crate) known_end: Number,
     /// When to ask next.
     pub(crate) at: Option<Time>,
-    /// The first missing number, for which this time is, and how often it was asked for.
+    /// The first missing number, for which this time is, and how often one that has it was asked for it.
     pub(crate) from: Number,
-    pub(crate) asked: u32,
+    pub(crate) copies: u32,
     pub(crate) attempt: usize,
     /// A member that has what is missing as a part of its state.
     pub(crate) state_of: Option<MemberId>,

@@ -18,7 +18,7 @@ use crate::view::{Epoch, MemberId, Number, Time};
 const REPAIRED: u64 = 512;
 const REPAIRED_BYTES: usize = 64 << 10;
 
-/// The time that is allowed for a content doubles so often, with each request for it.
+/// The time that is allowed for a content doubles so often, with each request to a member that has it.
 const MOST_DOUBLED: u32 = 5;
 
 /// A member that is not among the first to acknowledge a safe message does so after this time.
@@ -284,7 +284,7 @@ impl Core {
             (Some((first, _)), _) => Some(self.now + self.patience_for(first)),
         };
         if self.log.held() != from {
-            (self.repair.from, self.repair.asked) = (self.log.held(), 0);
+            (self.repair.from, self.repair.copies) = (self.log.held(), 0);
         }
     }
 
@@ -306,32 +306,37 @@ impl Core {
         let epoch = pending.map_or(self.ballot.epoch(), |pending| pending.view.epoch);
         let near = pending.map_or(self.ballot.view(), |pending| &pending.view);
         let rank = near.rank(self.me.id).unwrap_or(0);
-        let holds = |id: &MemberId| self.marks.get(id).is_some_and(|mark| mark.held > from);
+        let awaited = self.apart.awaited(from);
+        // A content's sender has it, and those that have said so.
+        let holds = |id: MemberId| {
+            awaited.is_some_and(|(sender, _)| sender == id) || self.marks.get(&id).is_some_and(|mark| mark.held > from)
+        };
+        let voters = || self.ballot.voters().into_iter().filter(|id| !near.has(*id));
+        let others = || near.ids().chain(voters()).filter(|id| !self.is_me(*id)).collect();
         // Only the sequencer knows a process that joins.
-        let others = || near.ids().chain(self.ballot.voters()).filter(|id| !self.is_me(*id));
-        let mut others: Vec<MemberId> = if self.learns() { vec![near.sequencer] } else { others().collect() };
+        let mut others: Vec<MemberId> = if self.learns() { vec![near.sequencer] } else { others() };
         let count = others.len();
         others.rotate_left(rank.min(count));
-        others.sort_by_key(|id| !holds(id));
+        others.sort_by_key(|id| !holds(*id));
+        let asked = others.get(self.repair.attempt % count.max(1)).copied();
         // A busy network gets further copies of a long content ever more seldom.
         let content = self.content_time(from).unwrap_or_default();
         let pause =
-            self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.asked.min(MOST_DOUBLED));
+            self.settings.resend.min(self.settings.gap * 5) + content * (1 << self.repair.copies.min(MOST_DOUBLED));
         self.repair.at = Some(self.now + pause);
-        self.repair.asked += 1;
         let needs_state =
             self.ballot.pending().is_some() && self.repair.state_again_at <= self.now && !self.takes_state();
         if let Some(holder) = self.repair.state_of.take().filter(|_| needs_state) {
             self.repair.state_again_at = self.now + STATE_AGAIN;
             self.post(holder, Message::NeedState { epoch });
-        } else if !others.is_empty() {
-            let (attempt, count) = (self.repair.attempt, others.len());
-            self.repair.attempt = attempt.wrapping_add(1);
-            let message = match self.apart.awaited(from) {
+        } else if let Some(asked) = asked {
+            self.repair.attempt = self.repair.attempt.wrapping_add(1);
+            self.repair.copies += u32::from(holds(asked));
+            let message = match awaited {
                 Some((sender, Long { id, .. })) => Message::NeedData { sender, id, number: from },
                 None => Message::Repair { epoch, from, to: to.min(from + REPAIRED) },
             };
-            self.post(others[attempt % count], message);
+            self.post(asked, message);
         }
     }
 

@@ -83,6 +83,29 @@ fn a_message_is_repaired_without_its_content_which_is_asked_for_by_name() {
     assert!(delivered);
 }
 
+/// A busy network gets a second copy late. A member that has none costs little time.
+#[test]
+fn the_sender_of_a_content_is_asked_first_and_soon_again() {
+    let mut core = member();
+    let Message::Stamped(stamped) = stamped(0, 7) else { panic!("it is stamped") };
+    let content = Content::Apart(Long { id: 7, length: 4 << 20 });
+    arrives(&mut core, 0, Message::Stamped(Stamped { sender: 1, content, ..stamped }));
+    let (mut now, mut asked) = (NOW, vec![]);
+    while asked.len() < 4 {
+        now += Duration::from_millis(10);
+        core.on_time(now);
+        let outputs = std::iter::from_fn(|| core.poll());
+        asked.extend(outputs.filter_map(|output| match output {
+            Output::Send { to, message: Message::NeedData { .. } } => Some((to.0, now - NOW)),
+            _ => None,
+        }));
+        assert!(now < NOW + Duration::from_secs(20), "{asked:?}");
+    }
+    let order: Vec<u64> = asked.iter().map(|(to, _)| *to).collect();
+    assert_eq!(order, [1, 0, 1, 0], "{asked:?}");
+    assert!(asked[2].1 < Duration::from_secs(2), "{asked:?}");
+}
+
 #[test]
 fn another_members_content_is_taken_only_if_it_is_awaited() {
     let mut core = member();
