@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use am_afxdp::{Xdp, XdpOpenError, XdpOptions};
+use am_bpf::AttachError;
 use am_netns::{Host, Interface, VethOptions, veth};
 use am_ring::Frame;
 use am_transport::{Transport, TransportExt};
@@ -40,6 +41,22 @@ impl Cable {
         am_afxdp::open(options)
     }
 
+    /// As [`open`](Cable::open), for an end that must open. Children that other tests start hold the program and the socket of a closed one a moment longer.
+    pub(crate) fn opens(&self, end: usize, options: &XdpOptions) -> Xdp {
+        let mut open = None;
+        eventually("it opens", || {
+            match self.open(end, options) {
+                Err(
+                    XdpOpenError::Busy { .. }
+                    | XdpOpenError::Attach(AttachError::Occupied { .. } | AttachError::Sibling { .. }),
+                ) => {}
+                result => open = Some(result.unwrap_or_else(|error| panic!("{error}"))),
+            }
+            open.is_some()
+        });
+        open.expect("it is open")
+    }
+
     /// The command `ip`, on an end's host.
     pub(crate) fn ip(&self, end: usize, arguments: &[&str]) {
         // Where Debian keeps it for root alone.
@@ -50,7 +67,7 @@ impl Cable {
 
     /// Both ends, with the flow open.
     pub(crate) fn pair(&self, options: &XdpOptions) -> Pair {
-        let mut ends = [0, 1].map(|end| self.open(end, options).unwrap_or_else(|error| panic!("{error}")));
+        let mut ends = [0, 1].map(|end| self.opens(end, options));
         ends.iter_mut().for_each(|end| end.steer(flow(), true));
         let [near, far] = ends;
         Pair { near, far }

@@ -20,8 +20,7 @@ fn cable() -> Cable {
 }
 
 fn on(cable: &Cable, end: usize, queue: u32) -> Xdp {
-    let mut open =
-        cable.open(end, &XdpOptions { queue, ..XdpOptions::new("am0") }).unwrap_or_else(|error| panic!("{error}"));
+    let mut open = cable.opens(end, &XdpOptions { queue, ..XdpOptions::new("am0") });
     open.steer(flow(), true);
     open
 }
