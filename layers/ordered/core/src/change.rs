@@ -262,12 +262,16 @@ impl Core {
         self.truncate(base);
         self.ballot.install();
         self.forget_places();
-        if self.lead.take().is_none() {
-            self.asks_since = self.now;
-        }
         self.heard_at = self.now;
         let (epoch, sequencer) = (self.ballot.epoch(), self.ballot.view().sequencer);
-        if self.is_me(sequencer) {
+        let (leads, has_led) = (self.is_me(sequencer), self.lead.take().is_some());
+        if has_led && !leads {
+            // Where the sequencer changes often, no time of one alone would be as long as the patience.
+            self.marks.values_mut().for_each(|mark| mark.asked = mark.asked_for(self.asks_since, self.now));
+        } else if !has_led {
+            self.asks_since = self.now;
+        }
+        if leads {
             self.on_installed(sequencer, epoch);
         } else {
             self.post(sequencer, Message::Installed { epoch });
@@ -284,7 +288,7 @@ impl Core {
 
     fn hear(&mut self, from: MemberId) {
         if let Some(mark) = self.marks.get_mut(&from) {
-            mark.heard_at = self.now;
+            mark.hear(self.now);
         }
     }
 

@@ -123,6 +123,8 @@ pub(crate) struct Mark {
     /// What it said last, in whatever epoch.
     pub(crate) last_ack: Option<Ack>,
     pub(crate) heard_at: Time,
+    /// It was asked for this time without an answer before this member led as it does now.
+    pub(crate) asked: Time,
 }
 
 impl Mark {
@@ -137,6 +139,16 @@ impl Mark {
             (ack.held, ack.consumed) = (ack.held.max(number), ack.consumed.max(number));
             self.held = self.held.max(number);
         }
+    }
+
+    /// It was heard.
+    pub(crate) fn hear(&mut self, now: Time) {
+        (self.heard_at, self.asked) = (now, Time::ZERO);
+    }
+
+    /// How long it was asked without an answer, if that goes on since a time.
+    pub(crate) fn asked_for(&self, since: Time, now: Time) -> Time {
+        self.asked + now.saturating_sub(self.heard_at.max(since))
     }
 
     /// Whether it has answered since a time.
@@ -362,9 +374,9 @@ impl Core {
         self.out.extend(returned);
     }
 
-    /// Whether a member has not answered for the patience, and was asked for as long.
+    /// Whether a member has not answered for the patience, in which it was asked.
     pub(crate) fn is_given_up(&self, mark: &Mark) -> bool {
-        mark.heard_at.max(self.asks_since) + self.settings.patience <= self.now
+        mark.asked_for(self.asks_since, self.now) >= self.settings.patience
     }
 
     /// Why the sequencer puts a member out.

@@ -225,7 +225,7 @@ impl Core {
     pub(crate) fn mark(&mut self, from: MemberId, ack: &Ack) {
         let mark = self.marks.entry(from).or_default();
         let Some(merged) = mark.last_ack.map_or(Some(*ack), |last| last.merge(ack)) else { return };
-        mark.heard_at = self.now;
+        mark.hear(self.now);
         mark.last_ack = Some(merged);
         if ack.epoch == self.ballot.epoch() {
             mark.held = mark.held.max(ack.held);

@@ -1,5 +1,6 @@
 //! What users of such groups fear, one by one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use am_ordered_core::{Level, MemberId, Output, Settings, Time};
@@ -34,6 +35,26 @@ fn a_member_that_hears_nothing_or_says_nothing_stops_no_other() {
             assert_eq!((group.view(id), group.delivered(id)), (vec![0, 1, 2], vec![(0, "after")]), "{what}");
         }
     }
+}
+
+/// No sequencer leads as long as the patience.
+#[test]
+fn a_dead_member_is_put_out_though_the_sequencer_changes_often() {
+    let mut group = Group::of(5);
+    (group.deaf, group.mute) = ([MemberId(4)].into(), [MemberId(4)].into());
+    let (mut leaders, begin) = (BTreeSet::new(), group.now);
+    while group.view(0).contains(&4) {
+        assert!(group.now < begin + 40 * SECOND, "{leaders:?}");
+        group.pass(SECOND);
+        let leader = group.cores[&MemberId(0)].view().sequencer;
+        leaders.insert(leader);
+        group.mute.insert(leader);
+        group.pass(SECOND / 2);
+        group.mute.remove(&leader);
+    }
+    assert!(leaders.len() > 1 && group.now > begin + Settings::default().patience, "{leaders:?}");
+    group.pass(SECOND);
+    assert_eq!(group.view(1), [0, 1, 2, 3], "the others stay");
 }
 
 /// The sequencer delivers what no other member has, and crashes, or comes back.
