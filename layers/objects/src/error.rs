@@ -12,7 +12,7 @@ pub enum CallError {
     /// The write has not run, and will not.
     #[error("the write has not run, and will not: call it again")]
     NotRun,
-    /// Too many calls wait to leave this process: this number. The write has not run.
+    /// Too many calls wait to leave this process, this number, or 64 MiB of arguments. The write has not run.
     #[error("{0} calls wait to leave: wait for some of them, and poll the space")]
     Full(usize),
     /// The space has ended for this process.

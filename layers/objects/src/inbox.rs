@@ -13,8 +13,9 @@ use crate::error::CallError;
 use crate::slot::{Outcome, Slot};
 use crate::waiters::Waiters;
 
-/// The most calls that wait to leave.
+/// The most calls that wait to leave, and the most bytes of their arguments, unless one alone has more.
 const MOST: usize = 1 << 16;
+const MOST_BYTES: usize = 64 << 20;
 
 /// What a thread wants.
 #[derive(Debug)]
@@ -31,11 +32,27 @@ pub(crate) enum Wish {
     Report(u64),
 }
 
+impl Wish {
+    /// Bytes of arguments.
+    fn bytes(&self) -> usize {
+        match self {
+            Wish::Call { sent, .. } => sent.arguments.len(),
+            Wish::Cancel(_) | Wish::CatchUp(_) | Wish::Report(_) => 0,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    queue: VecDeque<Wish>,
+    bytes: usize,
+}
+
 /// Wishes in the order of each thread.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// `None` once the space has ended.
-    wishes: Mutex<Option<VecDeque<Wish>>>,
+    wishes: Mutex<Option<Wishes>>,
     waker: NodeWaker,
     pub(crate) waiters: Waiters,
     owner: ThreadId,
@@ -49,7 +66,7 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(waker: NodeWaker) -> Inbox {
-        let (wishes, owner) = (Mutex::new(Some(VecDeque::new())), thread::current().id());
+        let (wishes, owner) = (Mutex::new(Some(Wishes::default())), thread::current().id());
         Inbox {
             wishes,
             waker,
@@ -62,7 +79,7 @@ impl Inbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Wish>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Wishes>> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,10 +144,12 @@ impl Inbox {
 
     fn push(&self, wish: Wish, most: usize) -> Result<(), CallError> {
         let mut wishes = self.lock();
-        let queue = wishes.as_mut().ok_or(CallError::Ended)?;
-        if queue.len() >= most {
+        let Wishes { queue, bytes } = wishes.as_mut().ok_or(CallError::Ended)?;
+        let more = wish.bytes();
+        if queue.len() >= most || more > 0 && *bytes > 0 && *bytes + more > MOST_BYTES {
             return Err(CallError::Full(queue.len()));
         }
+        *bytes += more;
         queue.push_back(wish);
         drop(wishes);
         if !self.is_on_node_thread() {
@@ -140,13 +159,17 @@ impl Inbox {
     }
 
     pub(crate) fn pop(&self) -> Option<Wish> {
-        self.lock().as_mut()?.pop_front()
+        let mut wishes = self.lock();
+        let Wishes { queue, bytes } = wishes.as_mut()?;
+        let wish = queue.pop_front()?;
+        *bytes -= wish.bytes();
+        Some(wish)
     }
 
     /// The space has ended: what waits here, and what comes, gets this.
     pub(crate) fn close(&self, outcome: &Outcome) {
         let wishes = self.lock().take();
-        for wish in wishes.into_iter().flatten() {
+        for wish in wishes.into_iter().flat_map(|wishes| wishes.queue) {
             match wish {
                 Wish::Call { slot, .. } | Wish::CatchUp(slot) => slot.put(outcome.clone()),
                 Wish::Cancel(_) | Wish::Report(_) => (),

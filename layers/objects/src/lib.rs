@@ -182,6 +182,7 @@ mod courier;
 mod digest;
 mod entry;
 mod error;
+mod file;
 mod helper;
 mod homes;
 mod inbox;

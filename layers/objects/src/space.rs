@@ -1,9 +1,8 @@
 //! A space of objects, as a process of it has it.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
@@ -23,6 +22,7 @@ use crate::calls::Calls;
 use crate::command::{Command, NewObject};
 use crate::courier::{Answers, Courier, Heard, NoAnswer, Order};
 use crate::error::CallError;
+use crate::file;
 use crate::homes::Homes;
 use crate::inbox::Inbox;
 use crate::object::{Object, schema_of};
@@ -108,8 +108,8 @@ pub enum OpenError {
         /// What the system says.
         why: io::Error,
     },
-    /// The file was not written by [`Space::save`], or by another version of it.
-    #[error("{path} has no saved objects, or those of another version of this library")]
+    /// The file was not written by [`Space::save`], or by another version of it, or was changed since.
+    #[error("{path} has no saved objects, damaged ones, or those of another version of this library")]
     NotSaved {
         /// The file.
         path: PathBuf,
@@ -179,8 +179,9 @@ impl Builder<'_> {
     /// The node cannot have an endpoint of this name, or no waker; the file of saved objects cannot be read.
     pub fn found(self, name: &str) -> Result<Space, OpenError> {
         let path = self.saved.clone();
-        let state = path.map(|path| match fs::read(&path) {
-            Ok(state) => Ok((path, state)),
+        let state = path.map(|path| match file::read(&path) {
+            Ok(Some(state)) => Ok((path, state)),
+            Ok(None) => Err(OpenError::NotSaved { path }),
             Err(why) => Err(OpenError::NotRead { path, why }),
         });
         self.open(name, state.transpose()?, |node, settings, table| Group::found(node, name, settings, table))
@@ -463,17 +464,7 @@ impl Space {
     /// # Errors
     /// The system's; another process keeps an object; this process does not have the space's objects; or the `Encode` of an object's type fails.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let path = path.as_ref();
-        let state = self.saved_state()?;
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        let saved = File::create(&new).and_then(|mut file| {
-            file.write_all(&state)?;
-            file.sync_all()?;
-            fs::rename(&new, path)
-        });
-        // A disk that is full has room again.
-        saved.inspect_err(|_| _ = fs::remove_file(&new))
+        file::write(path.as_ref(), &self.saved_state()?)
     }
 
     fn saved_state(&self) -> io::Result<Vec<u8>> {

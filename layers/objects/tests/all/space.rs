@@ -183,8 +183,18 @@ fn saved_objects_are_there_after_a_restart() {
         refused(&directory.path().join("nothing"), |builder| builder.object::<Jobs>())
             .contains("cannot be read: No such file")
     );
-    std::fs::write(&path, "no objects").expect("there is room");
-    assert!(refused(&path, |builder| builder.object::<Jobs>()).contains("no saved objects"));
+    let whole = std::fs::read(&path).expect("it was saved");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 1, "and nothing else");
+    for place in [0, whole.len() / 2, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1;
+        std::fs::write(&path, &damaged).expect("there is room");
+        assert!(refused(&path, |builder| builder.object::<Jobs>()).contains("damaged"), "at {place}");
+    }
+    for short in [&b"no objects"[..], b"", &whole[..whole.len() - 1]] {
+        std::fs::write(&path, short).expect("there is room");
+        assert!(refused(&path, |builder| builder.object::<Jobs>()).contains("no saved objects"));
+    }
 }
 
 #[test]
@@ -206,6 +216,10 @@ fn a_long_argument_is_refused_and_others_run() {
     let desk = space.create("desk", &Desk::default()).expect("a majority");
     let long = "x".repeat(100 << 20);
     assert!(matches!(space.block_on(desk.write().put(&long, true)), Err(CallError::TooLong { .. })));
+    // More than fit wait to leave.
+    let waits: Vec<_> = (0..3).map(|_| desk.write().put(&long[..30 << 20], true)).collect();
+    let ended = waits.into_iter().map(|call| call.now().map_err(|_| "it waits")).collect::<Vec<_>>();
+    assert_eq!(ended, [Err("it waits"), Err("it waits"), Ok(Err(CallError::Full(2)))]);
     let calls: Vec<_> = (0..5000).map(|number| desk.write().put(&format!("{number}"), false)).collect();
     for call in calls {
         space.block_on(call).expect("it runs, though not all have room at once");
