@@ -14,19 +14,32 @@
 #[allow(dead_code, reason = "other programs use the rest")]
 mod programs;
 
-use std::env::args;
 use std::process::{ExitCode, id};
 
+use clap::Parser;
 use programs::equations::System;
 use programs::{Failure, compare};
 
+/// Solve linear equations by Jacobi's method with one worker, two, and so on. The exit code is 1 if a solution differs from that of one thread.
+#[derive(Parser)]
+struct Options {
+    /// The most workers: threads, each with a node.
+    #[arg(default_value_t = 2)]
+    workers: usize,
+    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    transport: Option<String>,
+    /// The number of equations.
+    #[arg(default_value_t = 300)]
+    equations: usize,
+    /// The most iterations.
+    #[arg(default_value_t = 2070)]
+    iterations: u64,
+}
+
 fn main() -> Result<ExitCode, Failure> {
-    let args: Vec<String> = args().skip(1).collect();
-    let most_workers = args.first().map_or(Ok(2), |workers| workers.parse())?;
-    let transport = &args.get(1).cloned().unwrap_or_else(|| format!("shm:equations-{}", id()));
-    let count = args.get(2).map_or(Ok(300), |count| count.parse())?;
-    let most = args.get(3).map_or(Ok(2070), |most| most.parse())?;
+    let Options { workers, transport, equations: count, iterations: most } = Options::parse();
+    let transport = &transport.unwrap_or_else(|| format!("shm:equations-{}", id()));
     let title = format!("{count} equations, at most {most} iterations");
-    let equal = compare(&System::new(count, most), most_workers, transport, &title)?;
+    let equal = compare(&System::new(count, most), workers, transport, &title)?;
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

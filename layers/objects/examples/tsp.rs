@@ -11,7 +11,6 @@
 //! splits its job into longer ones, or searches below it. The exit code is 1 if the tour differs from that of one thread without objects.
 
 use std::collections::VecDeque;
-use std::env::args;
 use std::error::Error;
 use std::process::{ExitCode, id};
 use std::thread;
@@ -20,6 +19,7 @@ use std::time::{Duration, Instant};
 use am_api::Node;
 use am_objects::codec::Decode;
 use am_objects::{Call, CallError, Settings, Shared, Space, Wire, object};
+use clap::Parser;
 
 type Failure = Box<dyn Error + Send + Sync>;
 /// The length of a tour or of its beginning, and its cities.
@@ -220,15 +220,23 @@ fn work(number: usize, workers: usize, transport: &str, map: &Map) -> Result<(Du
     Ok(result)
 }
 
+/// Find the shortest tour with one worker, two, and so on. The exit code is 1 if a tour differs from that of one thread.
+#[derive(Parser)]
+struct Options {
+    /// The most workers: threads, each with a node.
+    #[arg(default_value_t = 2)]
+    workers: usize,
+    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    transport: Option<String>,
+    /// The number of cities.
+    #[arg(default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=20))]
+    cities: u8,
+}
+
 fn main() -> Result<ExitCode, Failure> {
-    let args: Vec<String> = args().skip(1).collect();
-    let most = args.first().map_or(Ok(2), |workers| workers.parse())?;
-    let transport = &args.get(1).cloned().unwrap_or_else(|| format!("shm:tsp-{}", id()));
-    let cities = args.get(2).map_or(Ok(14), |cities| cities.parse())?;
-    if !(1..=20).contains(&cities) {
-        return Err("CITIES is 1 to 20".into());
-    }
-    let map = &Map::new(cities);
+    let Options { workers: most, transport, cities } = Options::parse();
+    let transport = &transport.unwrap_or_else(|| format!("shm:tsp-{}", id()));
+    let map = &Map::new(cities.into());
     let (began, mut alone) = (Instant::now(), (u32::MAX, vec![]));
     map.search(&mut vec![0], 0, &mut alone)?;
     let base = began.elapsed().as_secs_f64();

@@ -16,19 +16,32 @@
 #[allow(dead_code, reason = "other programs use the rest")]
 mod programs;
 
-use std::env::args;
 use std::process::{ExitCode, id};
 
+use clap::Parser;
 use programs::water::Water;
 use programs::{Failure, compare};
 
+/// Move water molecules with one worker, two, and so on. The exit code is 1 if a result differs from that of one thread.
+#[derive(Parser)]
+struct Options {
+    /// The most workers: threads, each with a node.
+    #[arg(default_value_t = 2)]
+    workers: usize,
+    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    transport: Option<String>,
+    /// The number of molecules.
+    #[arg(default_value_t = 100)]
+    molecules: usize,
+    /// The number of steps.
+    #[arg(default_value_t = 100)]
+    steps: u64,
+}
+
 fn main() -> Result<ExitCode, Failure> {
-    let args: Vec<String> = args().skip(1).collect();
-    let most_workers = args.first().map_or(Ok(2), |workers| workers.parse())?;
-    let transport = &args.get(1).cloned().unwrap_or_else(|| format!("shm:water-{}", id()));
-    let count = args.get(2).map_or(Ok(100), |count| count.parse())?;
-    let steps = args.get(3).map_or(Ok(100), |steps| steps.parse())?;
+    let Options { workers, transport, molecules: count, steps } = Options::parse();
+    let transport = &transport.unwrap_or_else(|| format!("shm:water-{}", id()));
     let title = format!("{count} molecules, {steps} steps");
-    let equal = compare(&Water::new(count, steps), most_workers, transport, &title)?;
+    let equal = compare(&Water::new(count, steps), workers, transport, &title)?;
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
