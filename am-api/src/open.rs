@@ -92,6 +92,9 @@ const MESSAGE_MEMORY: usize = 64 << 20;
 /// The longest payload that a node can accept.
 const MAX_MESSAGE: usize = 1 << 30;
 
+/// A longer delay would be one of the time-out after which messages are sent again.
+const LONGEST_ACK_DELAY: Duration = Duration::from_millis(10);
+
 /// Settings of a node to be opened.
 #[must_use = "nothing is opened before `open`"]
 #[derive(Debug, Default)]
@@ -107,6 +110,7 @@ pub struct Builder {
     no_coalescing: bool,
     patience: Option<Duration>,
     poll_patience: Option<Duration>,
+    ack_delay: Option<Duration>,
     beacon: Option<Duration>,
     keepalive: Option<Duration>,
     member_timeout: Option<Duration>,
@@ -194,6 +198,14 @@ impl Builder {
     /// [`Endpoint::not_polling_for`](crate::Endpoint::not_polling_for).
     pub fn poll_patience(mut self, patience: Duration) -> Self {
         self.poll_patience = Some(patience);
+        self
+    }
+
+    /// How long an acknowledgement waits for a message that it can travel with: 50 µs without this, at most 10 ms, and up to twice as long where
+    /// answers take longer. On its own it costs a frame and, where the peer sleeps, a wake-up: programs that share few processors and
+    /// answer each other late have a longer one. A message that is lost with those behind it is then sent again later by as much.
+    pub fn ack_delay(mut self, delay: Duration) -> Self {
+        self.ack_delay = Some(delay.min(LONGEST_ACK_DELAY));
         self
     }
 
@@ -364,6 +376,7 @@ impl Builder {
             }
         }
         config.poll_patience = self.poll_patience;
+        config.ack_delay = self.ack_delay.unwrap_or(config.ack_delay);
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
             return Err(OpenError::FrameTooSmall { transport: caps.name.clone(), longest: caps.max_frame });

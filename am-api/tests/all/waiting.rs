@@ -10,10 +10,14 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Two nodes on one clock that is moved by hand, connected.
 fn by_hand() -> (Side<()>, Side<u64>, am_api::Connection, ManualClock) {
+    by_hand_with(|builder| builder)
+}
+
+fn by_hand_with(settings: impl Fn(Builder) -> Builder) -> (Side<()>, Side<u64>, am_api::Connection, ManualClock) {
     let (clock, hand) = Clock::manual();
     let node = |name| -> Builder {
         let builder = Node::builder(name).framing(Framing::Plain).idle(Idle::spinning());
-        builder.clock(clock.clone(), Incarnation(1))
+        settings(builder.clock(clock.clone(), Incarnation(1)))
     };
     let (left, right) = pair();
     let (mut alpha, mut beta) = (Side::<()>::open(node("alpha"), left), Side::<u64>::open(node("beta"), right));
@@ -53,6 +57,35 @@ fn a_wait_after_a_pause_is_as_long_as_the_first() {
             turns > 1000
         });
         assert!((100..120).contains(&turns), "{turns} ms after a pause of {pause} ms");
+    }
+}
+
+#[test]
+fn an_acknowledgement_waits_as_long_as_it_is_set_to() {
+    for (delay, least, most) in
+        [(None, MS / 20, MS / 5), (Some(2 * MS), 2 * MS, 5 * MS), (Some(MS * 1000), 10 * MS, 21 * MS)]
+    {
+        let set = |builder: Builder| match delay {
+            Some(delay) => builder.ack_delay(delay),
+            None => builder,
+        };
+        let (mut alpha, mut beta, to, hand) = by_hand_with(set);
+        // What opened the connection is acknowledged, too.
+        for _ in 0..1000 {
+            hand.advance(MS / 10);
+            alpha.poll();
+            beta.poll();
+        }
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
+        alpha.poll();
+        let (before, mut waited) = (beta.counter("acks_sent"), Duration::ZERO);
+        while beta.counter("acks_sent") == before {
+            hand.advance(MS / 100);
+            waited += MS / 100;
+            beta.poll();
+            assert!(waited <= most, "{delay:?}: {waited:?}");
+        }
+        assert!(waited >= least && beta.state == 1, "{delay:?}: {waited:?}");
     }
 }
 

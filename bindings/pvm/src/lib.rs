@@ -28,6 +28,7 @@ mod agree;
 mod calls;
 mod check;
 mod environment;
+mod idle;
 mod layout;
 mod library;
 mod pair;

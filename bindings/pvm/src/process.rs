@@ -50,6 +50,9 @@ unsafe impl Send for Process {}
 /// The daemon says that a task has ended, or its host. Until then silence is no end: a task may be stopped, or a host have too much to do.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// A task answers when its processor has done other tasks' work.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+
 /// The one process. It is locked only where nothing of PVM's that may call back runs.
 pub(crate) static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
@@ -170,7 +173,7 @@ impl Process {
         let own = name_of(library.own_tid());
         let open = |transport: &String| {
             let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(MEMORY);
-            let builder = builder.patience(PATIENCE).keepalive(PATIENCE);
+            let builder = builder.patience(PATIENCE).keepalive(PATIENCE).ack_delay(ACK_DELAY);
             // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
             let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Plain) };
             builder.open(transport)

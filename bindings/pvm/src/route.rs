@@ -23,6 +23,7 @@ use libc::timeval;
 use parking_lot::Mutex;
 
 use crate::agree::{self, ALLOWED, Word};
+use crate::idle::Idle;
 use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, Pmsg, TASK_EXIT};
 use crate::library::Library;
 use crate::pair::{Loose, Stage};
@@ -35,9 +36,6 @@ use crate::wait::sleep_on;
 /// PVM's error for a handler that wants to wait.
 const NOT_IMPLEMENTED: c_int = -24;
 
-/// How long a call that waits looks again and again before it sleeps. A yield instead would give a busy processor away for milliseconds,
-/// and the kernel prefers what it wakes.
-const SPIN: Duration = Duration::from_micros(20);
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
 /// How long a message of the daemon waits while others send without a pause.
@@ -174,7 +172,7 @@ fn pass_on(library: &Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_in
 
 /// Before the task leaves, wait until the others have accepted what it has sent. The daemon may say meanwhile that one has ended.
 fn wait_accepted(library: &'static Library) {
-    let (until, mut idle) = (Instant::now() + FINISH, None);
+    let (until, mut idle) = (Instant::now() + FINISH, Idle::default());
     while process::with(Process::is_all_accepted) == Some(false) && Instant::now() < until {
         if serve(library, &mut idle, Some(until)) < 0 {
             return;
@@ -197,7 +195,7 @@ pub(crate) fn is_new(task: c_int) -> bool {
 fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) -> c_int {
     // SAFETY: a message of PVM's. A handler may free it meanwhile, so this needs a reference of its own.
     unsafe { (*message).references += 1 };
-    let (mut progress, mut error, mut idle) = (Progress::default(), 0, None);
+    let (mut progress, mut error, mut idle) = (Progress::default(), 0, Idle::default());
     let sent = loop {
         // SAFETY: as above; nothing of the program runs meanwhile.
         let sent = unsafe { send::send(library, message, to, tag, &mut progress) };
@@ -227,7 +225,7 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
 fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_int {
     let time = time.map(|time| Duration::new(time.tv_sec.max(0) as u64, time.tv_usec.clamp(0, 999_999) as u32 * 1000));
     let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
-    let mut idle = None;
+    let mut idle = Idle::default();
     loop {
         send_later(library);
         deliver(library);
@@ -238,6 +236,9 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
             return if count > 0 { count } else { error };
         }
         let is_over = time.is_some_and(|time| time.is_zero()) || until.is_some_and(|until| until <= Instant::now());
+        if count > 0 {
+            idle.end();
+        }
         if count > 0 || is_over {
             return count;
         }
@@ -246,7 +247,7 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
 }
 
 /// One turn of a send that waits. Returns how many messages have arrived, or PVM's error.
-fn serve(library: &'static Library, idle: &mut Option<Instant>, until: Option<Instant>) -> c_int {
+fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> c_int {
     let handled = process::with(Process::poll).unwrap_or(0);
     let count = deliver(library);
     let found = look(library);
@@ -254,7 +255,7 @@ fn serve(library: &'static Library, idle: &mut Option<Instant>, until: Option<In
         return found;
     }
     if handled > 0 || count + found > 0 {
-        *idle = None;
+        idle.end();
     } else {
         rest(library, idle, until);
     }
@@ -262,11 +263,9 @@ fn serve(library: &'static Library, idle: &mut Option<Instant>, until: Option<In
 }
 
 /// Nothing has happened: spin, or sleep until something does.
-fn rest(library: &Library, idle: &mut Option<Instant>, until: Option<Instant>) {
-    let since = *idle.get_or_insert_with(Instant::now);
-    if since.elapsed() < SPIN {
-        hint::spin_loop();
-        return;
+fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
+    if idle.spins() {
+        return hint::spin_loop();
     }
     let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
     let own = library.own_descriptors().iter().copied();
