@@ -10,5 +10,6 @@ mod many;
 mod objects;
 mod ordered;
 mod peer;
+mod pvm;
 mod rpc;
 mod serve;

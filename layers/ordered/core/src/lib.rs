@@ -567,8 +567,10 @@ impl Core {
         // A member of the current view, as nearly always, is neither.
         let is_elsewhere = !self.is_settled_member() && (self.learns() || self.is_out());
         let learns_at = is_elsewhere.then(|| self.heard_at + self.settings.silence);
+        // Each beat puts off what else is due.
+        let tells_at = (!self.was_primary && self.is_primary()).then_some(self.now);
         let own = [learns_at, self.repair.at, self.ack_at, self.mine.again_at(), self.leave_at, self.candidate_at()];
-        let others = [ask_at, candidacy, lead, self.asks_where_others_are_at(), self.gives_at()];
+        let others = [ask_at, candidacy, lead, self.asks_where_others_are_at(), self.gives_at(), tells_at];
         let first = own.into_iter().flatten().fold(Time::MAX, Time::min);
         let first = others.into_iter().flatten().fold(first, Time::min);
         let next = if first == Time::MAX { self.now + self.settings.silence } else { first };

@@ -37,6 +37,22 @@ fn a_member_that_hears_nothing_or_says_nothing_stops_no_other() {
     }
 }
 
+#[test]
+fn members_that_have_stopped_for_a_while_hear_that_they_go_on_though_all_are_quiet() {
+    let mut group = Group::of(3);
+    (group.deaf, group.mute) = ([MemberId(0), MemberId(1)].into(), [MemberId(0), MemberId(1)].into());
+    group.pass(Duration::from_millis(600));
+    (group.deaf, group.mute) = Default::default();
+    group.pass(SECOND);
+    for id in group.cores.keys() {
+        let heard = group.reports.iter().filter_map(|(by, output)| match output {
+            Output::Primary(is_primary) if by == id => Some(*is_primary),
+            _ => None,
+        });
+        assert_eq!(heard.collect::<Vec<_>>(), [false, true], "{id:?}");
+    }
+}
+
 /// No sequencer leads as long as the patience.
 #[test]
 fn a_dead_member_is_put_out_though_the_sequencer_changes_often() {
