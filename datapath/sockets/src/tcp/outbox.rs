@@ -1,5 +1,5 @@
 //! The send queue of one connection. The transport pushes frames, and [`Outbox::write`] pops them into the socket's buffer.
-//! The queue has room for 256 frames. When it is full, the sender must wait; after [`STALL_TIMEOUT`] without progress,
+//! The queue has room for 256 frames. When it is full, the sender must wait; once it has waited for [`STALL_TIMEOUT`] without progress,
 //! frames are dropped and counted.
 
 use std::array;
@@ -22,6 +22,8 @@ pub(super) const MAX_QUEUED: usize = 256;
 /// If a peer's full queue does not drain for this long, frames for the peer are dropped until it drains. This is
 /// shorter than the time after which a node with several transports gives up a transport that takes no frames.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_millis(20);
+/// The most time between two frames for a full queue that counts as waiting.
+const LONGEST_ABSENCE: Duration = Duration::from_millis(2);
 /// The most frames of one system call, and the most for a cheaper one.
 const FRAMES_PER_CALL: usize = 64;
 const FRAMES_PER_CHEAP_CALL: usize = 4;
@@ -35,8 +37,22 @@ pub(super) struct Outbox {
     queue: VecDeque<([u8; PREFIX], Frame)>,
     /// Bytes of the first frame, its prefix included, that were sent.
     sent_bytes: usize,
-    /// When a frame first found the queue full, since bytes were last sent.
-    full_since: Option<Instant>,
+    /// A frame has found the queue full since bytes were last sent.
+    full: Option<Full>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    seen_at: Instant,
+    waited: Duration,
+}
+
+impl Full {
+    /// The queue is still full. A sender that was not there for a while has written nothing meanwhile: that says nothing of the peer.
+    fn see(&mut self, now: Instant) {
+        self.waited += now.saturating_duration_since(self.seen_at).min(LONGEST_ABSENCE);
+        self.seen_at = now;
+    }
 }
 
 /// Whether there is room for another frame.
@@ -51,7 +67,7 @@ pub(super) enum Room {
 
 impl Outbox {
     pub(super) fn new(hello: [u8; HELLO_BYTES]) -> Outbox {
-        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(MAX_QUEUED), sent_bytes: 0, full_since: None }
+        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(MAX_QUEUED), sent_bytes: 0, full: None }
     }
 
     /// Queue the hello, before all frames.
@@ -67,13 +83,14 @@ impl Outbox {
 
     /// Start the stall time anew, with the next frame that finds the queue full.
     pub(super) fn forget_full(&mut self) {
-        self.full_since = None;
+        self.full = None;
     }
 
     #[cold]
     fn check_stalled(&mut self, now: Instant, longest: Duration) -> Room {
-        let since = *self.full_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < longest { Room::Full } else { Room::Stalled }
+        let full = self.full.get_or_insert(Full { seen_at: now, waited: Duration::ZERO });
+        full.see(now);
+        if full.waited < longest { Room::Full } else { Room::Stalled }
     }
 
     #[inline]
@@ -124,7 +141,7 @@ impl Outbox {
 
     /// Record sent bytes. Returns the number of frames that they complete.
     fn advance(&mut self, bytes: usize) -> usize {
-        self.full_since = None;
+        self.full = None;
         let hello = self.hello_left.min(bytes);
         self.hello_left -= hello;
         self.sent_bytes += bytes - hello;
@@ -159,4 +176,20 @@ fn send<const N: usize>(outbox: &Outbox, stream: &TcpStream) -> Result<(usize, u
         (&[IoSlice::new(hello)][..], hello.len())
     };
     Ok((wanted, sendmsg(stream, slices, control, FLAGS)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_that_was_away_has_not_waited() {
+        let (mut outbox, start, ms) = (Outbox::new([0; HELLO_BYTES]), Instant::now(), Duration::from_millis(1));
+        let mut looks = |at: u32| outbox.check_stalled(start + at * ms, STALL_TIMEOUT);
+        assert_eq!([looks(0), looks(5000)], [Room::Full; 2], "it was away");
+        assert_eq!((5001..5018).map(&mut looks).find(|room| *room != Room::Full), None);
+        assert_eq!(looks(5018), Room::Stalled);
+        outbox.advance(0);
+        assert_eq!(outbox.check_stalled(start + 5019 * ms, STALL_TIMEOUT), Room::Full, "bytes have left");
+    }
 }
