@@ -44,6 +44,11 @@ impl Arriving {
         self.head.is_some() && self.buffer.is_some() && self.front() == self.total
     }
 
+    /// Whether segments of it are sent again.
+    pub(super) fn is_fetched_again(&self) -> bool {
+        self.attempt > 0 || self.is_unreadable
+    }
+
     /// What its buffer has to hold.
     pub(super) fn buffer_bytes(&self) -> usize {
         PAYLOAD_AT + self.destination.as_ref().map_or(self.total as usize, |destination| destination.front)

@@ -9,7 +9,7 @@
 //! A message without memory waits for it, in the order of arrival. Its segments are dropped, and the sender, which keeps the
 //! message, is asked for them later. A message whose sender stops has to give its memory to one that waits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use am_proto::mutants::{self, Mutant};
 use am_proto::{Core, Delivery, EndpointId, FlowId, MessageNumber};
@@ -35,6 +35,10 @@ const MAX_WAITING_REPLIES: usize = 256;
 /// The most messages of a connection and class that wait behind a long one without credit, in memory of their own. Further ones keep
 /// their credit. Requests of a sender of this library stay far below, because it sends none once it has been asked for segments.
 const MAX_WITHOUT_CREDIT: usize = 4096;
+
+/// How many of them give their credit to a sender that does not know yet that it was asked for segments. It learns that in a few round
+/// trips, and each takes one credit.
+const MAX_BEFORE_SEGMENTS: usize = 1024;
 
 /// The most notices that wait for a sender while its long messages may begin. A sender that polls stays far below, because its credit is
 /// withheld before.
@@ -345,47 +349,49 @@ impl LongMessages {
         arriving.deposit(0, &mut Data::Here(payload));
         if arriving.attempt > 0 || total > EAGER {
             io.notices.push(flow, arriving.rest());
-            if arriving.attempt > 0 {
-                self.release_waiting(io.core, flow, 1);
-            }
         }
         self.advance(io, flow);
     }
 
-    /// The sender is to send segments again, which takes credit: release that of the first messages that wait, at most `most` of
-    /// them. A sender that does not know it yet would use it for more messages, so it gets one at first, and all once it sends.
-    fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId, mut most: usize) {
+    /// Senders are to send segments again, which takes credit. One without credit gets some of what the messages that wait hold. It may
+    /// use this for further messages, as long as it does not know yet that it was asked, and a credit beyond its share is not granted
+    /// again. So each turn looks whether it still has one.
+    pub(super) fn give_credit(&mut self, core: &mut Core<Frame>) {
+        let lacks_segments = |of: &&Arriving| of.head.is_some() && of.buffer.is_some() && !of.is_whole();
+        let asked = self.arriving.iter().filter(lacks_segments).filter(|arriving| arriving.is_fetched_again());
+        let without_credit = |flow: &FlowId| !core.has_credit_left(*flow, Class::Request);
+        let flows: BTreeSet<FlowId> = asked.map(|arriving| arriving.flow).filter(without_credit).collect();
+        flows.into_iter().for_each(|flow| self.release_waiting(core, flow, false));
+    }
+
+    /// Release the credit of the messages that wait: of all, or of the first ones until the sender has some.
+    #[cold]
+    fn release_waiting(&mut self, core: &mut Core<Frame>, flow: FlowId, is_all: bool) {
+        let most = if is_all { MAX_WITHOUT_CREDIT } else { MAX_BEFORE_SEGMENTS };
+        let all = self.arriving.iter_mut().filter(|arriving| arriving.flow == flow && !arriving.is_released);
+        let mut with_credit: HashMap<u32, &mut Arriving> = all.map(|arriving| (arriving.id, arriving)).collect();
         for lane in self.lanes.iter_mut().filter(|lane| lane.flow == flow && lane.class == Class::Request) {
-            for waiting in lane.waiting.iter_mut().take(MAX_WITHOUT_CREDIT) {
-                let is_released = match waiting {
-                    _ if most == 0 => return,
-                    Waiting::Short { has_credit: false, .. } => true,
+            for waiting in lane.waiting.iter_mut().take(most) {
+                match waiting {
+                    _ if !is_all && core.has_credit_left(flow, Class::Request) => return,
+                    Waiting::Short { has_credit: false, .. } => continue,
                     Waiting::Short { message, has_credit } => {
                         (*message, *has_credit) = (copied(message.share()), false);
-                        false
                     }
                     Waiting::Long(id) => {
-                        let its = self.arriving.iter_mut().find(|arriving| (arriving.flow, arriving.id) == (flow, *id));
-                        its.is_none_or(|arriving| {
-                            let was_released = std::mem::replace(&mut arriving.is_released, true);
-                            if !was_released && arriving.buffer.is_none() {
-                                arriving.leave_frame();
-                            }
-                            was_released
-                        })
+                        let Some(arriving) = with_credit.remove(id) else { continue };
+                        arriving.is_released = true;
+                        arriving.leave_frame();
                     }
-                };
-                if !is_released {
-                    most -= 1;
-                    core.release(flow, Class::Request);
                 }
+                core.release(flow, Class::Request);
             }
         }
     }
 
     /// Whether segments of a message on this connection are sent again.
     fn is_fetched_again(&self, flow: FlowId) -> bool {
-        self.arriving.iter().any(|arriving| arriving.flow == flow && (arriving.attempt > 0 || arriving.is_unreadable))
+        self.arriving.iter().any(|arriving| arriving.flow == flow && arriving.is_fetched_again())
     }
 
     /// Whether this is a segment of a message whose head has not been taken from the core.
@@ -450,11 +456,12 @@ impl LongMessages {
         arriving.last_progress = now;
         let Some(has_room) = arriving.deposit(segment.at as u32, data) else {
             arriving.is_unreadable = true;
-            self.release_waiting(io.core, flow, usize::MAX);
+            self.release_waiting(io.core, flow, true);
             return false;
         };
         if arriving.attempt > 0 {
-            self.release_waiting(io.core, flow, usize::MAX);
+            // It knows that it was asked.
+            self.release_waiting(io.core, flow, true);
         }
         let arriving = &mut self.arriving[at];
         if !has_room {

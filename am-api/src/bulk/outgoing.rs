@@ -196,6 +196,7 @@ impl Bulk {
             let core = engine.core_mut();
             self.long.share_memory(&mut Io { core, notices: &mut self.notices });
         }
+        self.long.give_credit(engine.core_mut());
         let mut io = TransferIo { engine, transport, prepared };
         io.probe_silent_peers(self);
         io.send_notices(&mut self.notices);

@@ -383,6 +383,31 @@ fn segments_behind_a_cancellation_begin_nothing() {
     assert!(pair.beta.node.borrow().bulk.long.is_idle());
 }
 
+/// A sender is asked for segments again, and does not know it yet: it uses all credit for further messages. It gets credit for the
+/// segments.
+#[test]
+fn a_sender_without_credit_gets_some_for_the_segments_that_it_is_asked_for() {
+    let mut pair = Pair::new();
+    let count = Rc::new(RefCell::new(0));
+    let counting = Rc::clone(&count);
+    pair.beta.on_request(HandlerId(0), move |_, _| *counting.borrow_mut() += 1);
+    // Some of its segments have arrived before its head, and were dropped.
+    pair.forge(Kind::Get, &Notice::of(NoticeKind::Cancel, 1).to_bytes());
+    pair.forge_message(Kind::Request, HEAD_WORDS as u8, &head(1, 2000, 0, 1000));
+    let mut id = 1;
+    for round in 0..10 {
+        while pair.try_forge(Kind::Request, HEAD_WORDS as u8, &head(id + 1, 10, 0, 10)) {
+            id += 1;
+        }
+        (0..200).for_each(|_| pair.poll());
+        assert!(pair.alpha.credit(pair.to) > 0, "round {round}: {id} messages hold all credit");
+    }
+    pair.forge(Kind::Put, &segment_of_attempt(1, 1, 2000, 1000, 1000));
+    (0..200).for_each(|_| pair.poll());
+    assert_eq!(*count.borrow(), id);
+    assert!(pair.beta.node.borrow().bulk.long.is_idle());
+}
+
 /// More messages than may wait for a peer, or at it for its send slots.
 const MANY: u32 = 15_000;
 
@@ -390,10 +415,14 @@ const MANY: u32 = 15_000;
 #[test]
 fn a_peer_that_ends_no_message_runs_out_of_credit() {
     for class in Class::ALL {
-        for is_short in [false, true] {
+        for (is_short, is_asked) in [(false, false), (true, false), (false, true), (true, true)] {
             let mut pair = Pair::with(|builder| builder.send_frames(256).receive_frames(256));
             pair.beta.on_request(HandlerId(0), |_, _| ());
             pair.beta.on_reply(HandlerId(0), |_, _| ());
+            if is_asked {
+                // As if segments of all had been dropped, so that the peer is asked for them.
+                pair.forge(Kind::Get, &Notice::of(NoticeKind::Cancel, MANY).to_bytes());
+            }
             pair.forge_message(class, HEAD_WORDS as u8, &head(1, 1 << 20, 0, 0));
             let (mut sent, mut refused) = (0, 0);
             while sent < MANY && refused < 200 {
@@ -404,7 +433,7 @@ fn a_peer_that_ends_no_message_runs_out_of_credit() {
                 (sent, refused) = if is_sent { (sent + 1, 0) } else { (sent, refused + 1) };
                 pair.poll();
             }
-            assert!(sent < MANY, "{class:?}, short {is_short}: {sent} messages wait");
+            assert!(sent < MANY, "{class:?}, short {is_short}, asked {is_asked}: {sent} messages wait");
         }
     }
 }

@@ -199,6 +199,11 @@ impl ReceiveQueue {
         self.limit = self.limit.plus(credits as u32 + made_up);
     }
 
+    /// Whether the sender may send a message that has not arrived.
+    pub(crate) fn has_credit_left(&self) -> bool {
+        self.limit.since(self.accepted) > i32::from(self.ahead_count)
+    }
+
     /// Credit granted since the last acknowledgement.
     #[inline]
     pub(crate) fn unadvertised(&self) -> u32 {

@@ -118,6 +118,12 @@ impl<B: Buffer> Core<B> {
         record.mark_dirty(&mut self.deferred.dirty);
     }
 
+    /// Getter: whether the peer of an open flow may send a message that has not arrived yet.
+    pub fn has_credit_left(&self, flow: FlowId, class: Class) -> bool {
+        let record = self.flows.get(flow).filter(|record| record.phase == Phase::Open);
+        record.is_none_or(|record| record.receive[class].has_credit_left())
+    }
+
     /// Output: the next message for an endpoint, replies first. Requests wait until a slot can be set aside for their
     /// reply.
     #[inline]
