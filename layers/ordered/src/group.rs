@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Idle, Node, Request};
 use am_base::end_of;
-use am_ordered_core::{Core, Dissemination, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
+use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, NotSent, Output, Settings, View};
 use bytes::Bytes;
 
 use crate::frames::{Frames, Outcome};
+use crate::health::Health;
 use crate::links::{HANDLER, Links};
 use crate::packet::{ANY, Packet};
 use crate::parts::{Misplaced, Parts};
@@ -19,8 +20,6 @@ use crate::state::States;
 
 /// How often unused connections are looked for.
 const TIDY: Duration = Duration::from_secs(10);
-/// A process that does not answer for this time is named.
-const LATE: Duration = Duration::from_secs(1);
 /// The longest sleep of a wait. Timers of the core are due sooner, as a rule.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
@@ -123,9 +122,6 @@ const MOST_BACKLOG: usize = 8 << 20;
 
 /// Bytes around a message when one member sends it to another, for repair.
 const AROUND: usize = 256;
-
-/// With fewer repaired messages than this the way of the frames is not judged.
-const MANY: u64 = 100;
 
 /// The most processes whose nodes are remembered.
 const MOST_NODES: usize = 1024;
@@ -392,79 +388,14 @@ impl<R: Replica> Group<R> {
         frames.table(core.settings().dissemination, self.endpoint.time()).map(|_| ())
     }
 
-    /// What is wrong, and what to do: no member answers this process, which joins; a member takes nothing from this one; the group's frames do not
-    /// get here (messages arrive nevertheless, slowly); or a process that joins is too slow for it.
+    /// What is wrong, and what to do: no member answers this process, which joins; this member hears no majority, or another one takes nothing from
+    /// it; the group's frames do not get here (messages arrive nevertheless, slowly); a process that joins is too slow for it; or two members have
+    /// one name.
     pub fn health(&self) -> Option<String> {
-        if let Some(trouble) = self.too_slow_to_join() {
-            return Some(trouble);
-        }
-        if let Some(trouble) = self.refused_part().or_else(|| self.unheard()) {
-            return Some(trouble);
-        }
-        let Inside { core, frames, .. } = &self.inside;
-        let (frames, repaired) = (frames.as_ref()?, core.counters().repaired);
-        let hardly = core.view().has_links() && repaired >= MANY && frames.stamped * 10 < repaired;
-        let (did, address) = (frames.stamped, frames.address());
-        hardly.then(|| match core.settings().dissemination {
-            Dissemination::Copies => format!(
-                "copies of stamped messages hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. If the XDP program \
-                 of the sequencer's node sends them, try `Settings::stamp_in_process`"
-            ),
-            Dissemination::Multicast | Dissemination::Fetch => format!(
-                "frames to the group's address {address} hardly arrive: {did} did, and {repaired} messages had to be fetched from other members. A switch \
-                 on the way does not forward them: turn multicast snooping off there, or add the address to its table (a Linux bridge: `bridge link set \
-                 dev PORT mcast_flood on`), or found the group with `Dissemination::Copies`"
-            ),
-        })
-    }
-
-    /// The processes that this member could not give its state.
-    fn too_slow_to_join(&self) -> Option<String> {
-        let Inside { core, nodes, .. } = &self.inside;
-        let name = |id| core.member(id).map(|member| &member.name).or_else(|| nodes.get(&id));
-        let late: Vec<&str> = core.late_joiners().filter_map(name).map(String::as_str).collect();
-        (!late.is_empty()).then(|| {
-            format!(
-                "cannot join: {}. The messages of the group came faster than it took them with the state: the group has waited for it as long as for a slow \
-                 member, or more waited than may (256 MiB, or 1,048,576). It tries again. Let the members send more slowly, or the process run on a faster network",
-                late.join(", ")
-            )
-        })
-    }
-
-    /// A state that this process does not take.
-    fn refused_part(&self) -> Option<String> {
-        let Inside { core, nodes, .. } = &self.inside;
-        let giver = core.refused_part_of()?;
-        let name = core.member(giver).map(|member| &member.name).or_else(|| nodes.get(&giver));
-        let name = name.map_or("a process", String::as_str);
-        Some(format!(
-            "cannot take the state of {name}: a part of it has more than 1 GiB. Let `Replica::save_part` give shorter parts; of shared objects each is one"
-        ))
-    }
-
-    /// The processes that do not answer this one.
-    fn unheard(&self) -> Option<String> {
-        let (view, now) = (self.view(), self.endpoint.time());
-        let is_joining = view.members.is_empty() && self.ended.is_none();
-        if is_joining && self.contacts.is_empty() {
-            return Some("this process cannot join: it was given no member of the group to ask".into());
-        }
-        let unreached =
-            self.links.unreached(now, LATE).filter(|node| is_joining || view.names().any(|name| name == *node));
-        let unreached: Vec<&str> = unreached.collect();
-        if !unreached.is_empty() {
-            return Some(format!(
-                "nothing leaves for {}: it has no group of this name, does not poll it, or cannot be reached from here. Over `udp:` and `tcp:` each \
-                 member needs the addresses of all others",
-                unreached.join(", ")
-            ));
-        }
-        let takes_state = self.inside.core.pieces_taken().is_some();
-        (is_joining && !takes_state && self.opened_at + LATE <= now).then(|| {
-            let contacts = self.contacts.join(", ");
-            format!("this process has not joined: {contacts} does not let it in, being no member of the group, or in no majority of it")
-        })
+        let Inside { core, nodes, frames, .. } = &self.inside;
+        let (frames, links, contacts, now) = (frames.as_ref(), &self.links, &self.contacts[..], self.endpoint.time());
+        let (opened_at, has_ended) = (self.opened_at, self.ended.is_some());
+        Health { core, nodes, frames, links, contacts, opened_at, has_ended, now }.trouble()
     }
 
     /// Whether the credits add up to the group's capacity, as far as this member knows them: the sequencer does. While a network stamps a
@@ -657,7 +588,8 @@ impl<R: Replica> Group<R> {
     fn post(&mut self, to: MemberId, message: Message) {
         let Inside { me, core, nodes, .. } = &self.inside;
         let name = core.member(to).map(|member| &member.name).or_else(|| nodes.get(&to));
-        if let Some(name) = name {
+        // A process of this node that ran before is not reached.
+        if let Some(name) = name.filter(|name| *name != core.own_name()) {
             self.links.push(self.endpoint.time(), name, Packet::new(*me, to, message));
         }
     }

@@ -61,6 +61,7 @@
 
 mod frames;
 mod group;
+mod health;
 mod links;
 mod packet;
 mod parts;

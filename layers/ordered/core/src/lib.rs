@@ -529,6 +529,12 @@ impl Core {
             }
     }
 
+    /// Since when this member hears no majority, if it has said so.
+    pub fn apart_since(&self) -> Option<Time> {
+        let is_apart = !self.was_primary && self.was_member() && self.role == Role::Member;
+        is_apart.then_some(self.primary_at)
+    }
+
     fn tell_whether_primary(&mut self) {
         // A process that joins has not heard that it is.
         let is_primary = self.is_primary() || self.learns();
@@ -595,6 +601,11 @@ impl Core {
     /// This process.
     pub fn me(&self) -> MemberId {
         self.me.id
+    }
+
+    /// The name of its node.
+    pub fn own_name(&self) -> &str {
+        &self.me.name
     }
 
     /// A process that this one has heard of as a member, or as one that becomes a member.

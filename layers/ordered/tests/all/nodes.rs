@@ -236,3 +236,33 @@ fn members_that_do_not_reach_each_other_say_so() {
     until(&mut groups, |groups| groups.iter().all(|group| group.replica().messages.len() == 1));
     assert_eq!(groups[0].health(), None);
 }
+
+#[test]
+fn a_member_without_the_others_says_what_to_do() {
+    let nodes = ["alpha", "beta"].map(|name| Node::open(name, "sim:3422").expect("a node"));
+    let first = Group::found(&nodes[0], "g", Settings::default(), Told::default()).expect("a name");
+    let second = Group::join(&nodes[1], "g", &["alpha"], Settings::default(), Told::default()).expect("a name");
+    let mut groups = vec![first, second];
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 2 && group.health().is_none()));
+    // As a crash does.
+    groups.pop();
+    until_it_says(&mut groups, "no majority of the members alpha, beta was heard");
+    assert!(groups[0].health().is_some_and(|said| said.contains("`Settings::tie_break`")), "{:?}", groups[0].health());
+}
+
+#[test]
+fn two_members_of_one_name_are_named() {
+    let open = |name: &str| Node::open(name, "sim:3423").expect("a node");
+    let (alpha, gamma, beta) = (open("alpha"), open("gamma"), open("beta"));
+    let joins = |node: &Node| Group::join(node, "g", &["alpha"], Settings::default(), Told::default()).expect("a name");
+    let first = Group::found(&alpha, "g", Settings::default(), Told::default()).expect("a name");
+    let mut groups = vec![first, joins(&gamma), joins(&beta)];
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3));
+    // It crashes, and begins again.
+    groups.pop();
+    drop(beta);
+    let beta = open("beta");
+    groups.insert(0, joins(&beta));
+    until_it_says(&mut groups, "two members are called beta");
+    until(&mut groups, |groups| groups.iter().all(|group| group.view().members.len() == 3 && group.health().is_none()));
+}
