@@ -47,6 +47,13 @@ struct Pending {
     asked: Option<(u64, Sent)>,
 }
 
+impl Pending {
+    /// A read of an object that another process keeps. It has no effect, so it can be asked again.
+    fn is_read(&self) -> bool {
+        self.asked.as_ref().is_some_and(|(_, sent)| sent.is_read)
+    }
+}
+
 impl Calls {
     pub(crate) fn new(inbox: Arc<Inbox>) -> Calls {
         let (pending, by_message, questions) = Default::default();
@@ -107,6 +114,10 @@ impl Calls {
     /// The calls for which other processes are asked.
     pub(crate) fn all_asked(&self) -> impl Iterator<Item = (u64, &Sent)> {
         self.pending.iter().filter_map(|(call, pending)| Some((*call, &pending.asked.as_ref()?.1)))
+    }
+
+    pub(crate) fn is_read(&self, call: u64) -> bool {
+        self.pending.get(&call).is_some_and(Pending::is_read)
     }
 
     pub(crate) fn is_pending(&self, call: u64) -> bool {
@@ -175,12 +186,13 @@ impl Calls {
         self.looks_at = now + LOOK;
         let is_late = |pending: &Pending| !pending.may_wait && pending.deadline <= now;
         let late = self.pending.iter().filter(|(_, pending)| is_late(pending));
+        let why = |pending: &Pending| if pending.is_read() { CallError::NotRun } else { CallError::Unknown };
         let is_over = |question: &Question| question.until <= now;
         while let Some(question) = self.questions.first_entry().filter(|question| is_over(question.get())) {
-            question.remove().reads.into_iter().for_each(|read| read.put(Err(CallError::Unknown)));
+            question.remove().reads.into_iter().for_each(|read| read.put(Err(CallError::NotRun)));
         }
-        for call in late.map(|(call, _)| *call).collect::<Vec<_>>() {
-            self.end(call, Err(CallError::Unknown));
+        for (call, why) in late.map(|(call, pending)| (*call, why(pending))).collect::<Vec<_>>() {
+            self.end(call, Err(why));
         }
     }
 
@@ -191,6 +203,7 @@ impl Calls {
         }
         while let Some((call, pending)) = self.pending.first_key_value() {
             let has_left = pending.message.is_some() || pending.asked.is_some() || pending.may_wait;
+            let has_left = has_left && !pending.is_read();
             self.end(*call, Err(if has_left { CallError::Unknown } else { why }));
         }
     }

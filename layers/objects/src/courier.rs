@@ -301,9 +301,10 @@ impl Courier {
                 _ if is_cancel => self.again.push_back((now + AGAIN, call, true)),
                 Ok(answer) if answer.at > position => self.early.push((call, answer)),
                 Ok(answer) => self.on_answer(order, call, answer),
-                Err(NoAnswer::Unknown) => self.end(call, Err(CallError::Unknown)),
+                Err(NoAnswer::Unknown) if !self.calls.borrow().is_read(call) => self.end(call, Err(CallError::Unknown)),
                 Err(NoAnswer::Never(why)) => self.end(call, Err(why)),
-                Err(NoAnswer::NotRun) => self.again.push_back((now + AGAIN, call, false)),
+                // A read that ran has changed nothing.
+                Err(NoAnswer::NotRun | NoAnswer::Unknown) => self.again.push_back((now + AGAIN, call, false)),
             }
         }
         while self.again.front().is_some_and(|(at, ..)| *at <= now)
@@ -369,7 +370,7 @@ impl Courier {
 /// The space is gone. Threads that wait for their calls hear of it.
 impl Drop for Courier {
     fn drop(&mut self) {
-        self.calls.borrow_mut().end_all(CallError::Unknown);
+        self.calls.borrow_mut().end_all(CallError::Ended);
         self.inbox.close(&Err(CallError::Ended));
     }
 }

@@ -9,8 +9,9 @@ pub enum CallError {
         "whether the write has run is not known, because this process was apart from the others, or has left them: read the object, and decide"
     )]
     Unknown,
-    /// The write has not run, and will not.
-    #[error("the write has not run, and will not: call it again")]
+    /// The operation has changed nothing, and will not: a write has not run, or a read was not answered within the space's
+    /// [patience](crate::Builder::patience).
+    #[error("the operation has changed nothing, and will not: call it again")]
     NotRun,
     /// Too many calls wait to leave this process, this number, or 64 MiB of arguments. The write has not run.
     #[error("{0} calls wait to leave: wait for some of them, and poll the space")]

@@ -141,7 +141,7 @@ impl<'a, T: Object> Latest<'a, T> {
     /// Wait, on a thread that does not poll the space.
     ///
     /// # Errors
-    /// [`CallError::Unknown`], if no majority has answered for the space's patience.
+    /// [`CallError::NotRun`], if no majority has answered for the space's patience.
     pub fn wait(self) -> Result<Reads<'a, T>, CallError> {
         self.caught_up.wait().map(|()| Reads(self.shared))
     }

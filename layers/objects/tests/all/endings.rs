@@ -70,6 +70,29 @@ fn a_process_that_lacks_a_type_leaves_and_gives_no_state() {
     });
 }
 
+/// It was asked, or could not be. Two processes are without a majority then, so the object is not lost.
+#[test]
+fn a_read_of_an_object_whose_process_does_not_answer_has_not_run() {
+    let nodes = ["m0", "m1"].map(|name| node(name, "sim:3556"));
+    let open = |node| Space::builder(node).object::<Jobs>().patience(Duration::from_millis(500));
+    let mut spaces = vec![open(&nodes[0]).found("lab").expect("a name")];
+    let jobs = spaces[0].create("jobs", &Jobs::default()).expect("alone it is a majority");
+    spaces.push(open(&nodes[1]).join("lab", &["m0"]).expect("a name"));
+    until(&mut spaces, |spaces| spaces.iter().all(|space| space.view().members.len() == 2));
+    let placed = spaces[0].place(&jobs, Placement::At("m1"));
+    assert_eq!(result(&mut spaces, placed), Ok(()));
+    assert_eq!(result(&mut spaces, jobs.read().len()), Ok(0));
+    // It has the question, and does not poll.
+    assert_eq!(result(&mut spaces[..1], jobs.read().len()), Err(CallError::NotRun));
+    let write = jobs.write().push(1);
+    assert_eq!(result(&mut spaces[..1], write), Err(CallError::Unknown));
+    let read = jobs.read().len();
+    spaces[0].poll();
+    drop(spaces.pop());
+    assert_eq!(result(&mut spaces, read), Err(CallError::NotRun));
+    assert_eq!(result(&mut spaces, jobs.read().len()), Err(CallError::NotRun));
+}
+
 #[test]
 fn a_process_that_joins_may_place_an_object_at_once() {
     let on = "sim:3554";

@@ -153,7 +153,7 @@ fn a_read_within_a_time_asks_only_if_it_has_not_asked_since() {
 }
 
 #[test]
-fn a_latest_read_without_a_majority_is_unknown() {
+fn a_latest_read_without_a_majority_has_not_run() {
     let (mut spaces, first) = alone_in_a_space_of_two("sim:3528");
     let caught_up = |spaces: &mut [Space]| {
         let mut latest = pin!(first.read_latest());
@@ -167,7 +167,7 @@ fn a_latest_read_without_a_majority_is_unknown() {
         });
         outcome
     };
-    assert_eq!(caught_up(&mut spaces), Some(Err(CallError::Unknown)));
+    assert_eq!(caught_up(&mut spaces), Some(Err(CallError::NotRun)));
 }
 
 /// Which of its items is the first differs.
