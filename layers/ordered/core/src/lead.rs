@@ -287,9 +287,10 @@ impl Core {
         due.collect::<Vec<_>>().into_iter().for_each(|joiner| self.take_state(joiner, true));
     }
 
-    /// A member wants to leave.
+    /// A member wants to leave, or a process that was to become one. The next view would wait for such a process for the patience.
     pub(crate) fn on_leave(&mut self, from: MemberId) {
         if self.ballot.is_open() && !self.ballot.view().has(from) {
+            self.lead.as_mut().map(|lead| lead.learners.remove(&from));
             self.send_away(from, Ended::Left);
         } else if let Some(lead) = &mut self.lead {
             lead.leaving.insert(from);

@@ -239,9 +239,11 @@ impl Core {
         }
     }
 
-    /// Whether the view has no other member, and those before it have heard that they are none. Others may need this one until then.
+    /// Whether the view has no other member, and those before it have heard that they are none. Others may need this one until then. A process that
+    /// has the state, and is in no view yet, is not the last: the sequencer is about to add it.
     fn is_last(&self) -> bool {
-        self.ballot.view().members.len() <= 1 && self.ballot.is_open() && self.put_out.is_empty()
+        let is_alone = self.ballot.view().members.len() <= 1 && !self.learns();
+        is_alone && self.ballot.is_open() && self.put_out.is_empty()
     }
 
     fn advance(&mut self, now: Time) {
@@ -473,6 +475,8 @@ impl Core {
                 self.role = Role::Joining { ask_at: self.now + ASK_AGAIN };
                 None
             }
+            // One that leaves does not ask to be a member.
+            Role::Member if self.leave_at.is_some() && self.learns() => return,
             Role::Member if self.learns() && self.heard_at + self.settings.silence <= self.now => {
                 self.heard_at = self.now;
                 Some(self.log.held())

@@ -149,7 +149,7 @@ pub enum Message {
         /// The next piece.
         next: u64,
     },
-    /// A member wants to leave.
+    /// A member wants to leave, or a process that has the state and is in no view yet.
     Leave,
     /// The receiver is not a member of this epoch's view.
     PutOut {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use am_ordered_core::{Level, MemberId, Output, Settings, Time};
+use am_ordered_core::{Core, Ended, Level, Member, MemberId, Message, Output, Settings, Time};
 
 use crate::group::Group;
 
@@ -14,6 +14,42 @@ fn eight_processes_that_join_at_once_need_few_views() {
     let group = Group::of(9);
     let epoch = group.cores[&MemberId(0)].view().epoch.0;
     assert!(epoch <= 4, "{epoch} epochs");
+}
+
+/// Its program may be unable to go on with the state. The next view would have no majority without it.
+#[test]
+fn a_process_that_leaves_before_it_is_a_member_is_in_no_view() {
+    let all =
+        [(1, 0, 0), (1, 10, 0), (1, 30, 0), (1, 60, 0), (2, 0, 0), (2, 60, 0), (3, 0, 0), (1, 0, 350), (3, 0, 350)];
+    for (count, delay, deaf) in all {
+        let mut group = Group::of(count);
+        let id = MemberId(9);
+        let me = Member { id, name: "m9".into(), link: 0 };
+        group.cores.insert(id, Core::join(me, Settings::default(), group.now));
+        let is_state = |(by, output): &(MemberId, Output)| *by == id && matches!(output, Output::RestoreState { .. });
+        while !group.reports.iter().any(is_state) {
+            group.pass(Duration::from_micros(500));
+        }
+        group.pass(Duration::from_millis(delay));
+        group.cores.get_mut(&id).expect("it joins").leave(group.now);
+        group.deaf.insert(id);
+        let hears_at = group.now + Duration::from_millis(deaf);
+        while group.now < hears_at {
+            group.pass(Duration::from_micros(500));
+            let asks = |message: &Message| matches!(message, Message::Join { .. });
+            assert!(!group.sent.iter().any(|(_, from, _, message)| *from == id && asks(message)), "it asks to join");
+        }
+        group.deaf.clear();
+        while !group.reports.contains(&(id, Output::Ended(Ended::Left))) {
+            group.pass(Duration::from_micros(500));
+            assert!(group.now < 3 * SECOND, "{count} members, {delay} ms: it is let go");
+        }
+        group.cores.remove(&id);
+        group.send(0, Level::Safe, "after");
+        group.pass(SECOND);
+        assert_eq!(group.delivered(0), [(0, "after")], "{count} members, {delay} ms");
+        assert_eq!(group.view(0), (0..count).collect::<Vec<_>>(), "{count} members, {delay} ms");
+    }
 }
 
 /// A cable that carries one direction only, to and from each member.
