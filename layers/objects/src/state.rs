@@ -182,8 +182,9 @@ impl Table {
             (Step::Begins, _) => self.transfer.coming = Some(Box::new(self.aside())),
             (Step::IsVoid, coming) => *coming = None,
             (Step::Part(part), Some(coming)) => {
-                if let Err(why) = coming.on_part(part) {
-                    coming.objects.failed = Some(why);
+                // Without its list a later part makes no sense: the first cause stays.
+                if coming.objects.failed.is_none() {
+                    coming.objects.failed = coming.on_part(part).err();
                 }
             }
             (Step::Message(message), Some(coming)) => {

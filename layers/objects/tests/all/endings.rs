@@ -1,6 +1,6 @@
 //! Calls that get no answer end, and what is gone has no effect.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use am_api::Node;
 use am_objects::{CallError, Placement, Shared, Space};
@@ -91,6 +91,28 @@ fn a_read_of_an_object_whose_process_does_not_answer_has_not_run() {
     drop(spaces.pop());
     assert_eq!(result(&mut spaces, read), Err(CallError::NotRun));
     assert_eq!(result(&mut spaces, jobs.read().len()), Err(CallError::NotRun));
+}
+
+/// It has the state of the others once it finds out. Until it has left, they may not wait for it.
+#[test]
+fn a_process_that_lacks_a_type_does_not_count_when_it_joins() {
+    for (count, on) in [(1, "sim:3557"), (2, "sim:3558")] {
+        let (mut spaces, jobs) = jobs_with(count, on, LONG);
+        let other = node("other", on);
+        spaces.push(Space::builder(&other).object::<Desk>().join("lab", &["m0"]).expect("a name"));
+        until(&mut spaces, |spaces| spaces[count].ended().is_some());
+        let lacks = spaces.pop().expect("the new one");
+        let health = lacks.health();
+        assert!(health.as_ref().is_some_and(|trouble| trouble.contains("does not know")), "{health:?}");
+        drop(lacks);
+        // If it were still to become a member, it would be one by then.
+        let began = Instant::now();
+        until(&mut spaces, |_| began.elapsed() > Duration::from_millis(500));
+        let began = Instant::now();
+        assert_eq!(result(&mut spaces, jobs[0].write().push(7)), Ok(()));
+        assert!(began.elapsed() < LONG / 4, "{:?}", began.elapsed());
+        assert!(spaces.iter().all(|space| space.view().members.len() == count));
+    }
 }
 
 #[test]
