@@ -18,15 +18,16 @@ use std::process::{ExitCode, id};
 
 use clap::Parser;
 use programs::equations::System;
+use programs::workers::MOST;
 use programs::{Failure, compare};
 
 /// Solve linear equations by Jacobi's method with one worker, two, and so on. The exit code is 1 if a solution differs from that of one thread.
 #[derive(Parser)]
 struct Options {
     /// The most workers: threads, each with a node.
-    #[arg(default_value_t = 2)]
-    workers: usize,
-    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    #[arg(default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=MOST))]
+    workers: u8,
+    /// A transport that many nodes of one process share. Shared memory unless one is named: with more than 16 workers, such as `shm:lab,members=64`.
     transport: Option<String>,
     /// The number of equations.
     #[arg(default_value_t = 300)]
@@ -40,6 +41,6 @@ fn main() -> Result<ExitCode, Failure> {
     let Options { workers, transport, equations: count, iterations: most } = Options::parse();
     let transport = &transport.unwrap_or_else(|| format!("shm:equations-{}", id()));
     let title = format!("{count} equations, at most {most} iterations");
-    let equal = compare(&System::new(count, most), workers, transport, &title)?;
+    let equal = compare(&System::new(count, most), workers.into(), transport, &title)?;
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,7 +13,6 @@
 //! crash, and two do not.
 
 use std::collections::BTreeMap;
-use std::env::args;
 use std::error::Error;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -21,11 +20,48 @@ use std::time::Duration;
 
 use am_api::Node;
 use am_objects::{Shared, Space, Wire, object};
+use clap::{Args, Parser};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-const USAGE: &str =
-    "object_store serve NAME TRANSPORT [MEMBER..], or object_store get|put|watch NAME TRANSPORT MEMBER KEY [VALUE]";
+/// A replicated key-value store: servers, and clients that are members for as long as they run.
+#[derive(Parser)]
+enum Options {
+    /// Serve the values until SIGINT or SIGTERM.
+    Serve {
+        /// The name of this server's node.
+        name: String,
+        /// The network, such as `shm:lab`.
+        transport: String,
+        /// Servers that run already. Without one this is the first.
+        members: Vec<String>,
+    },
+    /// Put a value, and print its version.
+    Put {
+        #[command(flatten)]
+        client: Client,
+        /// The new value.
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Print the value that was put last. The exit code is 1 if there is none.
+    Get(Client),
+    /// Print the value, and each that replaces it, until SIGINT or SIGTERM.
+    Watch(Client),
+}
+
+#[derive(Args)]
+struct Client {
+    /// The name of this client's node.
+    name: String,
+    /// The network, such as `shm:lab`.
+    transport: String,
+    /// A server that runs.
+    member: String,
+    /// The name of the value.
+    key: String,
+}
+
 /// A client that has not joined, or a member that has not left, gives up after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Signals are looked for this often.
@@ -115,26 +151,42 @@ fn watch(space: &mut Space, store: &Shared<Store>, key: &str, signals: &mut Sign
     }
 }
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let args: Vec<String> = args().skip(1).collect();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let contacts = match words[..] {
-        ["serve", _, _, ..] => &args[3..],
-        ["get" | "watch", _, _, _, _] | ["put", _, _, _, _, _] => &args[3..4],
-        _ => return Err(USAGE.into()),
-    };
-    let (mut space, store) = open(words[1], words[2], contacts)?;
-    let mut code = ExitCode::SUCCESS;
-    match words[..] {
-        ["put", .., key, value] => println!("{}", space.block_on(store.write().put(key, value))?),
-        ["get", .., key] => match space.block_on(async { store.read_latest().await?.get(key).await })? {
-            Some(value) => println!("{value}"),
-            None => code = ExitCode::FAILURE,
-        },
-        ["watch", .., key] => watch(&mut space, &store, key, &mut signals)?,
-        _ => serve(&mut space, &mut signals)?,
-    }
+/// Join, and do this.
+fn run<R>(
+    Client { name, transport, member, key }: Client,
+    what: impl FnOnce(&mut Space, &Shared<Store>, &str) -> Result<R, Box<dyn Error>>,
+) -> Result<R, Box<dyn Error>> {
+    let (mut space, store) = open(&name, &transport, &[member])?;
+    let result = what(&mut space, &store, &key)?;
     space.leave(PATIENCE)?;
-    Ok(code)
+    Ok(result)
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let options = Options::parse();
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    match options {
+        Options::Serve { name, transport, members } => {
+            let (mut space, _store) = open(&name, &transport, &members)?;
+            serve(&mut space, &mut signals)?;
+            space.leave(PATIENCE)?;
+        }
+        Options::Put { client, value } => {
+            let put = |space: &mut Space, store: &Shared<Store>, key: &str| {
+                Ok(space.block_on(store.write().put(key, &value))?)
+            };
+            println!("{}", run(client, put)?);
+        }
+        Options::Get(client) => {
+            let get = |space: &mut Space, store: &Shared<Store>, key: &str| {
+                Ok(space.block_on(async { store.read_latest().await?.get(key).await })?)
+            };
+            match run(client, get)? {
+                Some(value) => println!("{value}"),
+                None => return Ok(ExitCode::FAILURE),
+            }
+        }
+        Options::Watch(client) => run(client, |space, store, key| watch(space, store, key, &mut signals))?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

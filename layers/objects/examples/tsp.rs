@@ -10,18 +10,19 @@
 //! Each worker is a thread with a node and a member of its own. Its copy of the shortest tour is its bound: to read it costs no message. It
 //! splits its job into longer ones, or searches below it. The exit code is 1 if the tour differs from that of one thread without objects.
 
+#[path = "programs/workers.rs"]
+mod workers;
+
 use std::collections::VecDeque;
-use std::error::Error;
 use std::process::{ExitCode, id};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
 use am_objects::codec::Decode;
 use am_objects::{Call, CallError, Settings, Shared, Space, Wire, object};
 use clap::Parser;
+use workers::{Cause, Failure, MOST, check, run, wait_for_all};
 
-type Failure = Box<dyn Error + Send + Sync>;
 /// The length of a tour or of its beginning, and its cities.
 type Tour = (u32, Vec<u8>);
 
@@ -183,7 +184,7 @@ impl Map {
     }
 }
 
-fn open(number: usize, workers: usize, transport: &str) -> Result<Worker, Failure> {
+fn open(number: usize, workers: usize, transport: &str, cause: &Cause) -> Result<Worker, Failure> {
     let node = Node::open(&format!("tsp{workers}-{number}"), transport)?;
     // A worker that computes answers late.
     let settings = Settings { silence: LONG / 10, patience: LONG, slow: None, ..Settings::default() };
@@ -192,17 +193,15 @@ fn open(number: usize, workers: usize, transport: &str) -> Result<Worker, Failur
         0 => builder.found("tsp")?,
         _ => builder.join("tsp", &[format!("tsp{workers}-0")])?,
     };
-    if !space.wait_until(LONG, |space| space.is_primary() && space.view().members.len() == workers) {
-        return Err(space.health().unwrap_or_else(|| "the other workers are not there".into()).into());
-    }
+    wait_for_all(&mut space, number, workers, cause)?;
     let jobs = space.create("jobs", &Jobs { waiting: [(0, vec![0])].into(), taken: 0 })?;
     let best = space.create("best", &Best { tour: (u32::MAX, vec![]) })?;
     Ok(Worker { space, jobs, best, visited: 0 })
 }
 
 /// Search with the other workers. Returns the time from when all were there.
-fn work(number: usize, workers: usize, transport: &str, map: &Map) -> Result<(Duration, Tour), Failure> {
-    let mut worker = open(number, workers, transport)?;
+fn work(number: usize, workers: usize, transport: &str, map: &Map, cause: &Cause) -> Result<(Duration, Tour), Failure> {
+    let mut worker = open(number, workers, transport, cause)?;
     let began = Instant::now();
     let mut job = worker.space.block_on(worker.jobs.write().next())?;
     while let Some((length, mut tour)) = job {
@@ -224,9 +223,9 @@ fn work(number: usize, workers: usize, transport: &str, map: &Map) -> Result<(Du
 #[derive(Parser)]
 struct Options {
     /// The most workers: threads, each with a node.
-    #[arg(default_value_t = 2)]
-    workers: usize,
-    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    #[arg(default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=MOST))]
+    workers: u8,
+    /// A transport that many nodes of one process share. Shared memory unless one is named: with more than 16 workers, such as `shm:lab,members=64`.
     transport: Option<String>,
     /// The number of cities.
     #[arg(default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=20))]
@@ -237,18 +236,15 @@ fn main() -> Result<ExitCode, Failure> {
     let Options { workers: most, transport, cities } = Options::parse();
     let transport = &transport.unwrap_or_else(|| format!("shm:tsp-{}", id()));
     let map = &Map::new(cities.into());
+    check(transport, most.into())?;
     let (began, mut alone) = (Instant::now(), (u32::MAX, vec![]));
     map.search(&mut vec![0], 0, &mut alone)?;
     let base = began.elapsed().as_secs_f64();
     println!("{} cities, the shortest tour: {}\nworkers  seconds  speed-up  equal", map.distances.len(), alone.0);
     println!("{:>7}  {base:7.3}  {:8.2}  {:>5}", "alone", 1.0, "-");
     let mut equal = true;
-    for workers in 1..=most {
-        let results = thread::scope(|scope| {
-            let start = |number| scope.spawn(move || work(number, workers, transport, map));
-            let threads: Vec<_> = (0..workers).map(start).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Result<Vec<_>, Failure>>()
-        })?;
+    for workers in 1..=most.into() {
+        let results = run(workers, |number, cause| work(number, workers, transport, map, cause))?;
         let time = results.iter().map(|(time, _)| time.as_secs_f64()).fold(0.0, f64::max);
         let is_equal = results.iter().all(|(_, tour)| *tour == alone);
         println!("{workers:>7}  {time:7.3}  {:8.2}  {:>5}", base / time, if is_equal { "yes" } else { "no" });

@@ -20,15 +20,16 @@ use std::process::{ExitCode, id};
 
 use clap::Parser;
 use programs::water::Water;
+use programs::workers::MOST;
 use programs::{Failure, compare};
 
 /// Move water molecules with one worker, two, and so on. The exit code is 1 if a result differs from that of one thread.
 #[derive(Parser)]
 struct Options {
     /// The most workers: threads, each with a node.
-    #[arg(default_value_t = 2)]
-    workers: usize,
-    /// A transport that many nodes of one process share. Shared memory unless one is named.
+    #[arg(default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=MOST))]
+    workers: u8,
+    /// A transport that many nodes of one process share. Shared memory unless one is named: with more than 16 workers, such as `shm:lab,members=64`.
     transport: Option<String>,
     /// The number of molecules.
     #[arg(default_value_t = 100)]
@@ -42,6 +43,6 @@ fn main() -> Result<ExitCode, Failure> {
     let Options { workers, transport, molecules: count, steps } = Options::parse();
     let transport = &transport.unwrap_or_else(|| format!("shm:water-{}", id()));
     let title = format!("{count} molecules, {steps} steps");
-    let equal = compare(&Water::new(count, steps), workers, transport, &title)?;
+    let equal = compare(&Water::new(count, steps), workers.into(), transport, &title)?;
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

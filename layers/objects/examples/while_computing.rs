@@ -12,7 +12,6 @@
 //! the processor, not of a clock, so that other programs of the machine do not count: what the helper uses on the program's core, and what the
 //! program's loop becomes slower by, because its caches are cold. The exit code is 1 if the program does not see the writes.
 
-use std::env::args;
 use std::error::Error;
 use std::fs;
 use std::hint::black_box;
@@ -24,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{Node, pin};
 use am_objects::{CallError, Helper, Shared, Space, Wire, object};
+use clap::Parser;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -164,11 +164,27 @@ fn measure(
     Ok(has_seen)
 }
 
+/// Measure what it costs a program that computes that others write to its objects. The exit code is 1 if the program does not see the writes.
+#[derive(Parser)]
+struct Options {
+    /// A transport that two nodes of one process share. Shared memory unless one is named.
+    transport: Option<String>,
+    /// The seconds of a turn.
+    #[arg(default_value = "0.5", value_parser = seconds, allow_negative_numbers = true)]
+    seconds: Duration,
+    /// The number of rounds.
+    #[arg(default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+}
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let time = text.parse().ok().and_then(|time| Duration::try_from_secs_f64(time).ok());
+    time.filter(|time| !time.is_zero()).ok_or("a number above 0 is needed")
+}
+
 fn main() -> Result<ExitCode, Failure> {
-    let args: Vec<String> = args().skip(1).collect();
-    let on = args.first().cloned().unwrap_or_else(|| format!("shm:while-computing-{}", id()));
-    let time = Duration::try_from_secs_f64(args.get(1).map_or(Ok(0.5), |time| time.parse())?)?;
-    let rounds = args.get(2).map_or(Ok(9), |rounds| rounds.parse())?;
+    let Options { transport, seconds: time, rounds } = Options::parse();
+    let on = transport.unwrap_or_else(|| format!("shm:while-computing-{}", id()));
     let (serves, bound, thread) = start("alpha", &on, CORES[0])?;
     let (writes, other, _) = start("beta", &on, CORES[1])?;
     let (rate, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
@@ -184,7 +200,7 @@ fn main() -> Result<ExitCode, Failure> {
         "a helper on the program's core; {rounds} rounds of {time:?}, over {}",
         on.split(':').next().unwrap_or(&on)
     );
-    let has_seen = measure(time, rounds, &bound, &thread, &rate)?;
+    let has_seen = measure(time, rounds.into(), &bound, &thread, &rate)?;
     is_over.store(true, Relaxed);
     writer.join().expect("no panic")?;
     writes.stop(LONG)?;

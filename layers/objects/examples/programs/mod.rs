@@ -3,17 +3,18 @@
 
 pub(crate) mod equations;
 pub(crate) mod water;
+pub(crate) mod workers;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
 use am_objects::{Builder, Call, CallError, Level, Settings, Space};
 
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) use workers::Failure;
+use workers::{Cause, check, run, wait_for_all};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -119,11 +120,7 @@ pub(crate) fn on_threads<P: Program>(
     workers: usize,
     transport: &str,
 ) -> Result<(Duration, Vec<P::Solution>), Failure> {
-    let results = thread::scope(|scope| {
-        let start = |number| scope.spawn(move || on_a_thread(program, number, workers, transport));
-        let threads: Vec<_> = (0..workers).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Result<Vec<_>, Failure>>()
-    })?;
+    let results = run(workers, |number, cause| on_a_thread(program, number, workers, transport, cause))?;
     let time = results.iter().map(|(time, _)| *time).max().unwrap_or_default();
     Ok((time, results.into_iter().map(|(_, solution)| solution).collect()))
 }
@@ -133,6 +130,7 @@ fn on_a_thread<P: Program>(
     number: usize,
     workers: usize,
     transport: &str,
+    cause: &Cause,
 ) -> Result<(Duration, P::Solution), Failure> {
     let node = Node::open(&format!("{}{workers}-{number}", P::NAME), transport)?;
     let builder = patient::<P>(Space::builder(&node));
@@ -140,9 +138,7 @@ fn on_a_thread<P: Program>(
         0 => builder.found(P::NAME)?,
         _ => builder.join(P::NAME, &[format!("{}{workers}-0", P::NAME)])?,
     };
-    if !space.wait_until(LONG, |space| space.is_primary() && space.view().members.len() == workers) {
-        return Err(space.health().unwrap_or_else(|| "the other workers are not there".into()).into());
-    }
+    wait_for_all(&mut space, number, workers, cause)?;
     let objects = program.create(&mut space, workers)?;
     let began = Instant::now();
     let solution = space.block_on_for(program.work(&objects, number, workers, &Core), 4 * LONG);
@@ -160,6 +156,7 @@ pub(crate) fn compare<P: Program>(
     transport: &str,
     title: &str,
 ) -> Result<bool, Failure> {
+    check(transport, most_workers)?;
     let began = Instant::now();
     let alone = program.alone();
     let base = began.elapsed().as_secs_f64();

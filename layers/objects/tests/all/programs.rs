@@ -120,3 +120,46 @@ fn a_client_without_a_server_says_so() {
     let output = run("object_store", &["get", "c1", &place, "alpha", "color"]);
     assert!(!output.status.success() && !output.stderr.is_empty());
 }
+
+#[test]
+fn a_program_explains_its_arguments() {
+    for name in ["object_store", "tsp", "equations", "water", "while_computing"] {
+        let help = run(name, &["--help"]);
+        assert_eq!((help.status.code(), help.stderr.is_empty()), (Some(0), true), "{name}");
+        assert!(String::from_utf8_lossy(&help.stdout).contains("Usage:"), "{name}");
+    }
+    let wrong: [&[&str]; 7] = [
+        &["object_store"],
+        &["object_store", "put", "c1", "shm:lab", "alpha", "color"],
+        &["tsp", "0"],
+        &["equations", "65"],
+        &["water", "two"],
+        &["while_computing", "shm:lab", "-1"],
+        &["while_computing", "shm:lab", "0"],
+    ];
+    for arguments in wrong {
+        let output = run(arguments[0], &arguments[1..]);
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+/// One thread would compute the equations for minutes.
+#[test]
+fn a_transport_without_room_for_all_workers_is_named_at_once() {
+    let place = format!("shm:am-objects-room-{},members=2", id());
+    for (name, size) in [("tsp", "20"), ("equations", "3000"), ("water", "3000")] {
+        let output = run(name, &["3", &place, size]);
+        let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!output.status.success() && printed.is_empty(), "{name}: {printed}");
+        assert!(errors.contains("members="), "{name}: {errors}");
+    }
+}
+
+/// Each node has an address that the other one does not know.
+#[test]
+fn a_worker_that_cannot_join_says_why() {
+    let output = run("tsp", &["2", "udp:127.0.0.1:0", "5"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("tsp2-0"), "{errors}");
+}
