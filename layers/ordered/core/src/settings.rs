@@ -23,32 +23,32 @@ pub enum Dissemination {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Credits: the most messages in flight, and at least two for each member. A message is in flight until every member that answers has
-    /// handled it.
+    /// handled it. 1,024 by default.
     pub capacity: usize,
     /// Messages that are kept for a member that does not answer, not fewer than the capacity, and of 1 GiB in all at most. One that needs
-    /// more is put out as too slow.
+    /// more is put out as too slow. 65,536 by default.
     pub kept: usize,
-    /// The time between two beats of the sequencer: a third of `silence` at most.
+    /// The time between two beats of the sequencer: a third of `silence` at most. 20 ms by default.
     pub beat: Time,
     /// A sequencer that is silent for this time loses its work, and stays a member. A sequencer that hears no majority for this
-    /// time stops by itself.
+    /// time stops by itself. 100 ms by default.
     pub silence: Time,
-    /// A member that is silent for this time is put out.
+    /// A member that is silent for this time is put out. 5 s by default.
     pub patience: Time,
-    /// A member for which the group has waited for this time is put out. Without it the group waits as long as the member answers.
+    /// A member for which the group has waited for this time is put out. Without it the group waits as long as the member answers. 5 s by default.
     pub slow: Option<Time>,
-    /// A message without a number is sent again after this time.
+    /// A message without a number is sent again after this time. 10 ms by default.
     pub resend: Time,
-    /// A gap is asked for after this time.
+    /// A gap is asked for after this time. 1 ms by default.
     pub gap: Time,
-    /// The content of a message that is longer goes from its sender to all members; only its order passes the sequencer.
+    /// The content of a message that is longer, in bytes, goes from its sender to all members; only its order passes the sequencer. 1,024 by default.
     pub apart: usize,
     /// The founder's choice: half of the members are a majority if the one with this name is among them. Without it a group of two
-    /// does not go on when one of them crashes.
+    /// does not go on when one of them crashes. `None` by default.
     pub tie_break: Option<String>,
-    /// The sequencer's process gives the numbers, where its network could, too: for comparison.
+    /// The sequencer's process gives the numbers, where its network could, too: for comparison. `false` by default.
     pub stamp_in_process: bool,
-    /// How messages with their numbers reach the members.
+    /// How messages with their numbers reach the members. One multicast by default.
     pub dissemination: Dissemination,
 }
 
