@@ -33,8 +33,8 @@ pub enum CallError {
     /// The object is of another space.
     #[error("the object is of another space: place it there")]
     OtherSpace,
-    /// A write of the object has panicked, at every process.
-    #[error("a write of this object has panicked, so its value is not to be trusted: create another one")]
+    /// A write of the object has panicked, at every process. It keeps its name: objects cannot be removed.
+    #[error("a write of this object has panicked, so its value is not to be trusted: create an object of another name")]
     Poisoned,
     /// The operation's bytes are not what its type says.
     #[error(

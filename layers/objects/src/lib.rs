@@ -80,11 +80,18 @@
 //! let node = Node::open("beta", "shm:lab")?;
 //! let mut space = Space::builder(&node).object::<Jobs>().join("lab", &["alpha"])?;
 //! space.wait_until(Duration::from_secs(10), |space| space.open::<Jobs>("jobs").is_some());
-//! let jobs = space.open::<Jobs>("jobs").ok_or("there is no object of this name yet")??;
+//! let missing = || space.health().unwrap_or_else(|| "there is no object of this name yet".into());
+//! let jobs = space.open::<Jobs>("jobs").ok_or_else(missing)??;
 //! space.block_on(jobs.write().push(8))?;
+//! space.leave(Duration::from_secs(10))?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A process that ends without [`Space::leave`] has crashed, as the others see it: it counts as a member until it has been silent for
+//! [`Settings::patience`], and the space goes on only if the others are a majority. With two processes the other one is none, and stands still for good. To survive a
+//! crash, have a third process, or found the space with [`Settings { tie_break: Some("alpha".into()), ..Settings::default() }`](Settings::tie_break): then
+//! `alpha` goes on without the other one.
 //!
 //! The thread that has the space waits by [`Space::block_on`]; any other one by [`Call::wait`]. In another module the type's operations are those of the
 //! traits `JobsReads` and `JobsWrites`, which are used there.
@@ -136,6 +143,15 @@
 //! A space is served by the thread that polls it. The others go on without a process that does not poll for 5 s ([`Settings::patience`]), and meanwhile its copies are old. A
 //! program that computes has a [`Helper`]: a thread that has the space, and sleeps until something arrives.
 //!
+//! # Two patiences
+//!
+//! | | default | of | when it is over |
+//! | --- | --- | --- | --- |
+//! | [`Settings::patience`] | 5 s | the members with a silent one | the others put it out. It hears [`Event::Ended`] once it is back, and can join again |
+//! | [`Builder::patience`] | 10 s | a call without a place in the order, or without an answer of the process that keeps its object | the call ends: [`CallError::Unknown`] or [`CallError::NotRun`] |
+//!
+//! The second one is longer, so that a call outlives the crash of another process, as long as a majority is left.
+//!
 //! # Where an object is
 //!
 //! | [`Placement`] | a read | a write | a crash |
@@ -154,10 +170,10 @@
 //! - A write runs once. Its call says what it returned; or [`CallError::NotRun`]; or [`CallError::Unknown`], if this process was apart from the others.
 //! - What `Safe` writes, which are the default, have done is there as long as a majority of each [view](Space::view) lives.
 //! - A write that panics poisons its object, at every process alike.
-//! - Objects live as long as a majority of each view. [`Space::save`] writes them to a file, for a space that is founded later.
+//! - Objects live as long as a majority of each view. A process without a majority reads what it has, and goes on only once the others are there again: no write runs,
+//!   and no process can join. Where they are gone for good, the space is. [`Space::save`] still works there, unless another process keeps an
+//!   object, and writes the objects as they were last. Found a new space with the file ([`Builder::saved`]).
 //! - A process may join at any time. It gets the objects about 1 MiB at a time, and writes go on meanwhile.
-//!
-//! `docs/promises.md` says the rest.
 //!
 //! # Every process has to come to the same value
 //!
@@ -167,7 +183,11 @@
 //! After each 1,024 writes of an object the processes compare a digest of its value, and [`Space::health`] names one that differs. In a test, [`Twice`] runs operations on two
 //! copies.
 //!
-//! Read first: [`object`], [`Space`], [`Shared`]; then `table.rs`, which says what each message does, and `objects.rs`, which does it; `courier.rs` is the way of a call.
+//! # Where to go on
+//!
+//! To use it: [`object`], [`Space`], [`Shared`], [`CallError`]; `docs/promises.md`; the programs in `layers/objects/examples`, of which `object_store` is the shortest.
+//!
+//! To change it: `table.rs` says what each message does, `objects.rs` does it, and `courier.rs` is the way of a call.
 #![forbid(unsafe_code)]
 
 // The macro names the crate; so do its own tests.

@@ -158,7 +158,8 @@ impl Builder<'_> {
         self
     }
 
-    /// A write that has had no place in the order for this time ends as [`CallError::Unknown`]. 10 s by default.
+    /// How long a call waits. A write that has had no place in the order for this time ends as [`CallError::Unknown`]; a read of an object that another process keeps,
+    /// or a latest one, ends as [`CallError::NotRun`] if it has had no answer. 10 s by default. How long the others wait for a silent process is [`Settings::patience`].
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience.min(LONGEST);
@@ -173,7 +174,11 @@ impl Builder<'_> {
         self
     }
 
-    /// The first process of a space.
+    /// Found a space: this process is its only one, until others [join](Builder::join).
+    ///
+    /// Two processes that both found have two separate spaces of one name, each with its own objects, and neither hears of the other. So one process founds, and which
+    /// one it is has to be decided outside: by the configuration, say. A process that may be the first or not, joins by its contacts, and waits for [`Space::is_primary`]; it does
+    /// not found because none has answered for some time, as they may only be slow.
     ///
     /// # Errors
     /// The node cannot have an endpoint of this name, or no waker; the file of saved objects cannot be read.
