@@ -9,7 +9,7 @@ fn each_route_of_pvm_is_measured_and_the_transform_is_checked() {
     let library = std::env::current_exe().expect("this test").with_file_name("libpvm_am.so");
     assert!(library.exists(), "no {}: cargo build -p am-pvm --tests", library.display());
     let library = library.to_str().expect("a name");
-    let short = ["--size", "64", "--slaves", "1", "--rounds", "1", "--time", "0.005"];
+    let short = ["--size", "64", "--slaves", "1", "--rounds", "1", "--time", "0.1"];
     let lines = json(&run(&[&["pvm", "--json", "--hosts", "veth", "--library", library], &short]));
     let (summary, lines) = lines.split_last().expect("a summary");
     for route in ["direct", "direct-near", "daemon", "xdp", "udp", "shm"] {

@@ -46,6 +46,25 @@ pub(crate) const FINISH: Duration = Duration::from_secs(5);
 /// Messages that handlers of the program have sent, and that had to wait: a copy of each, its task and its tag.
 static LATER: Mutex<VecDeque<(Loose, c_int, c_int)>> = Mutex::new(VecDeque::new());
 
+/// The program's own call sends a message, and may receive meanwhile: what a handler sends then comes after it.
+static IS_SENDING: AtomicBool = AtomicBool::new(false);
+
+/// Sending a message, as long as it lasts.
+struct Sending;
+
+impl Sending {
+    fn begin() -> Sending {
+        IS_SENDING.store(true, Ordering::Relaxed);
+        Sending
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        IS_SENDING.store(false, Ordering::Relaxed);
+    }
+}
+
 /// The program has handlers: what PVM gets may be given to one, which may compute.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
@@ -97,7 +116,7 @@ fn route_in_handler(library: &'static Library, mid: c_int, to: c_int, tag: c_int
     if !message.is_null() {
         // SAFETY: a message of PVM's.
         let is_data = unsafe { is_data(message, to, tag) };
-        let is_first = LATER.lock().is_empty();
+        let is_first = LATER.lock().is_empty() && !IS_SENDING.load(Ordering::Relaxed);
         let is_active = is_data && agree::is_switched(library, to);
         let sent = match is_active && is_first {
             // SAFETY: as above.
@@ -196,6 +215,7 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
     // SAFETY: a message of PVM's. A handler may free it meanwhile, so this needs a reference of its own.
     unsafe { (*message).references += 1 };
     let (mut progress, mut error, mut idle) = (Progress::default(), 0, Idle::default());
+    let sending = Sending::begin();
     let sent = loop {
         // SAFETY: as above; nothing of the program runs meanwhile.
         let sent = unsafe { send::send(library, message, to, tag, &mut progress) };
@@ -207,6 +227,7 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
             break Sent::All;
         }
     };
+    drop(sending);
     // SAFETY: the reference from above.
     unsafe { (library.unref_message)(message) };
     if sent == Sent::Ended {
