@@ -92,7 +92,7 @@ const MESSAGE_MEMORY: usize = 64 << 20;
 /// The longest payload that a node can accept.
 const MAX_MESSAGE: usize = 1 << 30;
 
-/// A longer delay would be one of the time-out after which messages are sent again.
+/// The time-out after which a message is sent again contains twice this delay.
 const LONGEST_ACK_DELAY: Duration = Duration::from_millis(10);
 
 /// Settings of a node to be opened.

@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) fn write(path: &Path, state: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = path.file_name().unwrap_or_default().to_owned();
-    // Like any file of the user's: `umask` says who may read it.
+    // The process's `umask` decides who may read the file, as for other files.
     let may = Permissions::from_mode(0o666);
     let mut new = tempfile::Builder::new().prefix(&prefix).suffix(".new").permissions(may).tempfile_in(directory)?;
     new.write_all(blake3::hash(state).as_bytes())?;
