@@ -1,4 +1,4 @@
-//! What is wrong with a member, in words for who runs it.
+//! What is wrong with a member, as a text that says what to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Health<'_> {
     fn apart(&self) -> Option<String> {
         let since = self.core.apart_since().filter(|since| *since + LATE <= self.now)?;
         let members: Vec<&str> = self.core.view().names().collect();
-        let unreached: Vec<&str> = self.unreached(&members).collect();
+        let unreached = self.unreached();
         let which =
             if unreached.is_empty() { String::new() } else { format!(": nothing leaves for {}", unreached.join(", ")) };
         Some(format!(
@@ -86,9 +86,10 @@ impl Health<'_> {
         ))
     }
 
-    /// Of these names, those of nodes to which nothing leaves.
-    fn unreached<'n>(&'n self, names: &'n [&str]) -> impl Iterator<Item = &'n str> {
-        self.links.unreached(self.now, LATE).filter(|node| self.is_joining() || names.contains(node))
+    /// The nodes to which nothing leaves: those of members, or of any process while this one joins.
+    fn unreached(&self) -> Vec<&str> {
+        let counts = |node: &&str| self.is_joining() || self.core.view().names().any(|name| name == *node);
+        self.links.unreached(self.now, LATE).filter(counts).collect()
     }
 
     /// The processes that do not answer this one.
@@ -96,8 +97,7 @@ impl Health<'_> {
         if self.is_joining() && self.contacts.is_empty() {
             return Some("this process cannot join: it was given no member of the group to ask".into());
         }
-        let members: Vec<&str> = self.core.view().names().collect();
-        let unreached: Vec<&str> = self.unreached(&members).collect();
+        let unreached = self.unreached();
         if !unreached.is_empty() {
             return Some(format!(
                 "nothing leaves for {}: it has no group of this name, does not poll it, or cannot be reached from here. Over `udp:` and `tcp:` each \
