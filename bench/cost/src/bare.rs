@@ -8,9 +8,9 @@ use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Class, Framing};
 
 use crate::Error;
-use crate::marks::{Step, announce, enter};
+use crate::marks::{Mode, Step, TOGETHER, announce, enter};
 use crate::over::open_loopback;
-use crate::trips::{PAYLOAD, SHARED, TOGETHER, TRIPS};
+use crate::trips::PAYLOAD;
 
 /// Time between two trips, in nanoseconds.
 const TICK: u64 = 5_000;
@@ -85,7 +85,7 @@ pub(crate) fn run() -> Result<(), Error> {
         beta.turn(now)?;
     }
     announce()?;
-    for messages in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat() {
+    for messages in Mode::now().trips() {
         now.0 += TICK;
         trip([&mut alpha, &mut beta], to, messages, now)?;
     }
@@ -102,8 +102,11 @@ fn trip([alpha, beta]: [&mut Side; 2], to: FlowId, messages: u64, now: Time) -> 
     let served = beta.turn_until(before.1 + messages, now);
     enter(Step::Answer as u8);
     let answered = alpha.turn_until(before.0 + messages, now);
-    enter(Step::Idle as u8);
-    let idle = beta.turn(now).and_then(|()| alpha.turn(now));
+    let mut idle = Ok(());
+    if Mode::now().has_idle_turns(messages) {
+        enter(Step::Idle as u8);
+        idle = beta.turn(now).and_then(|()| alpha.turn(now));
+    }
     enter(Step::Outside as u8);
     asked.and(served).and(answered).and(idle)?;
     if (alpha.handled, beta.handled) != (before.0 + messages, before.1 + messages) {

@@ -10,9 +10,9 @@ use am_api::{Clock, Framing, Incarnation, Node};
 use am_rpc::{Call, Rpc, service};
 
 use crate::Error;
-use crate::marks::{Step, announce, enter};
+use crate::marks::{Mode, Step, TOGETHER, announce, enter};
 use crate::over::open_loopback;
-use crate::trips::{SHARED, TICK, TOGETHER, TRIPS};
+use crate::trips::TICK;
 
 #[service]
 trait Null {
@@ -53,7 +53,7 @@ pub(crate) fn run() -> Result<(), Error> {
     }
     announce()?;
     let mut calls = Vec::with_capacity(TOGETHER as usize);
-    for together in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat() {
+    for together in Mode::now().trips() {
         hand.advance(TICK);
         trip([&mut alpha, &mut beta], &client, &mut calls, (together, &waker))?;
     }
@@ -101,8 +101,11 @@ fn trip(
             break;
         }
     }
-    enter(Step::Idle as u8);
-    let more = beta.poll() + alpha.poll();
+    let mut more = 0;
+    if Mode::now().has_idle_turns(together) {
+        enter(Step::Idle as u8);
+        more = beta.poll() + alpha.poll();
+    }
     enter(Step::Outside as u8);
     match calls.is_empty() && more == 0 {
         true => Ok(()),

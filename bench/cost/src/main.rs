@@ -47,6 +47,9 @@ struct Arguments {
     /// Write the table instead
     #[arg(long)]
     write: bool,
+    /// Print the rows as lines of JSON
+    #[arg(long)]
+    json: bool,
     /// Over which transports; all without this.
     transports: Vec<over::Over>,
 }
@@ -57,6 +60,7 @@ enum What {
     #[command(hide = true)]
     Trips {
         over: over::Over,
+        mode: marks::Mode,
         /// Bytes that are allocated first.
         before: usize,
     },
@@ -79,7 +83,8 @@ fn main() -> ExitCode {
 
 /// Whether nothing is dearer.
 fn run(arguments: &Arguments) -> Result<bool, Error> {
-    if let Some(What::Trips { over, before }) = arguments.what {
+    if let Some(What::Trips { over, mode, before }) = arguments.what {
+        mode.begin();
         // On a stack that neither arguments nor environment move, and so the cache lines of its variables.
         let trips = std::thread::spawn(move || {
             let _before: Vec<u8> = Vec::with_capacity(before);
@@ -114,7 +119,10 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
         now.take_fewer_lines(&table_of(&all, before)?);
         dearer = now.dearer_than(&table);
     }
-    print!("{now}");
+    match arguments.json {
+        true => print!("{}", now.json()),
+        false => print!("{now}"),
+    }
     dearer.iter().for_each(|line| eprintln!("cost: {line}"));
     Ok(dearer.is_empty())
 }
@@ -123,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
 fn table_of(all: &[over::Over], before: usize) -> Result<Table, Error> {
     let (locked, mut table) = (trace::locked()?, Table::new()?);
     for over in all {
-        table.add(&over.name(), trace::count(*over, &locked, before)?);
+        table.add(&over.name(), trace::steps(*over, &locked, before)?, &trace::closed(*over, &locked, before)?);
     }
     Ok(table)
 }

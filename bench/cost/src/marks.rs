@@ -1,8 +1,8 @@
 //! Where a step of a trip begins: a byte that is stored there, and so seen in the trace.
 
 use std::io::{Write, stdout};
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use am_api::Transport;
 use am_ring::Frame;
@@ -10,6 +10,19 @@ use am_transport::{Caps, Command, Notice, PeerAddressError};
 use am_wire::Address;
 
 use crate::Error;
+
+/// Trips of one message that are counted by step; as many go before.
+pub(crate) const TRIPS: usize = 100;
+/// Trips of [`TOGETHER`] messages, likewise.
+pub(crate) const SHARED: usize = 5;
+
+/// Trips that are counted as a whole, and turns that find nothing.
+pub(crate) const CLOSED_TRIPS: usize = 500;
+pub(crate) const CLOSED_SHARED: usize = 20;
+pub(crate) const IDLE_TRIPS: usize = 250;
+
+/// Requests that wait for the same doorbell, and so share frames, and so do their replies.
+pub(crate) const TOGETHER: u64 = 32;
 
 /// Where a step begins. What is counted until the next mark belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +80,51 @@ pub(crate) fn enter(step: u8) -> u8 {
     before
 }
 
+/// How the trips are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// By step, each trip with idle turns behind it, which do what could wait.
+    Steps,
+    /// Whole, one directly after the other: nothing of the transports is marked, and what could wait is in the next trip.
+    Closed,
+}
+
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+impl Mode {
+    /// For all transports that are opened from now on.
+    pub(crate) fn begin(self) {
+        IS_CLOSED.store(self == Mode::Closed, Relaxed);
+    }
+
+    pub(crate) fn now() -> Mode {
+        if IS_CLOSED.load(Relaxed) { Mode::Closed } else { Mode::Steps }
+    }
+
+    /// Whether each node does a turn at the end of this trip that finds nothing.
+    pub(crate) fn has_idle_turns(self, messages: u64) -> bool {
+        self == Mode::Steps || messages == 0
+    }
+
+    /// How many messages each trip has. The first half of those of a kind warms the caches and is not counted; none are idle turns.
+    pub(crate) fn trips(self) -> Vec<u64> {
+        match self {
+            Mode::Steps => [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat(),
+            Mode::Closed => {
+                [vec![1; 2 * CLOSED_TRIPS], vec![TOGETHER; 2 * CLOSED_SHARED], vec![0; 2 * IDLE_TRIPS]].concat()
+            }
+        }
+    }
+}
+
 /// Around a transport: marks what is its own.
 struct Marked<T>(T);
 
 pub(crate) fn marked<T: Transport + 'static>(inner: T) -> Box<dyn Transport> {
-    Box::new(Marked(inner))
+    match Mode::now() {
+        Mode::Steps => Box::new(Marked(inner)),
+        Mode::Closed => Box::new(inner),
+    }
 }
 
 impl<T: Transport> Transport for Marked<T> {

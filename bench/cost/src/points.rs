@@ -6,9 +6,9 @@ use am_api::{Clock, Framing, Incarnation, ManualClock, Node};
 use am_dp::{Dp, Dpid, Nid, Nodes, Point};
 
 use crate::Error;
-use crate::marks::{Step, announce, enter};
+use crate::marks::{Mode, Step, TOGETHER, announce, enter};
 use crate::over::open_loopback;
-use crate::trips::{PAYLOAD, SHARED, TICK, TOGETHER, TRIPS};
+use crate::trips::{PAYLOAD, TICK};
 
 const POOL: usize = 1 << 16;
 
@@ -67,7 +67,7 @@ pub(crate) fn run() -> Result<(), Error> {
     connect([&mut alpha, &mut beta], 1, &hand)?;
     connect([&mut beta, &mut alpha], 0, &hand)?;
     announce()?;
-    for messages in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat() {
+    for messages in Mode::now().trips() {
         hand.advance(TICK);
         trip([&mut alpha, &mut beta], messages)?;
     }
@@ -81,8 +81,11 @@ fn trip([alpha, beta]: [&mut Side; 2], messages: u64) -> Result<(), Error> {
     let served = beta.take_all(messages, |beta| beta.write(&PAYLOAD));
     enter(Step::Answer as u8);
     let answered = alpha.take_all(messages, |_| true);
-    enter(Step::Idle as u8);
-    let more = beta.take() | alpha.take();
+    let mut more = false;
+    if Mode::now().has_idle_turns(messages) {
+        enter(Step::Idle as u8);
+        more = beta.take() | alpha.take();
+    }
     enter(Step::Outside as u8);
     match asked && served && answered && !more {
         true => Ok(()),

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use serde_json::json;
 
 use crate::Error;
-use crate::marks::{STEPS, Step};
+use crate::marks::{STEPS, Step, TOGETHER};
 use crate::over::Over;
-use crate::trace::{Cost, Costs};
-use crate::trips::TOGETHER;
+use crate::trace::{Closed, Cost, Costs};
 
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
 const TOLERATED: (u64, u64) = (2, 2);
@@ -28,6 +28,9 @@ const HOSTILE: u64 = 10;
 /// So many more cache lines are noise, wherever the allocator puts things.
 const TOLERATED_LINES: u64 = 3;
 
+/// One in so many cache lines of code is noise: where a function begins on its line depends on all others.
+const TOLERATED_CODE: u64 = 16;
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     /// What compiled the program: other compilers make other instructions.
@@ -43,7 +46,7 @@ impl Table {
         Ok(Table { compiler: format!("rustc {compiler}, {}", std::env::consts::ARCH), rows: vec![] })
     }
 
-    pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2]) {
+    pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2], closed: &Closed) {
         let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
         let is_there = |(step, cost): &&(Step, Cost)| *step != Step::Daemon || cost.instructions > 0;
         single.steps.iter().filter(is_there).for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
@@ -52,6 +55,9 @@ impl Table {
         in_all(Step::Request).for_each(|cost| add(&format!("{TOGETHER} requests at once: the calls"), cost));
         in_all(Step::Serve).for_each(|cost| add(&format!("{TOGETHER} requests at once: server's turn"), cost));
         add(&format!("{TOGETHER} requests at once: round trip"), shared.whole);
+        add("closed loop: round trip", closed.round_trip);
+        add("closed loop: each message more in a frame", closed.message);
+        add("a turn that finds nothing", closed.idle);
     }
 
     /// Of two counts with the same rows, the fewer cache lines of each.
@@ -59,6 +65,18 @@ impl Table {
         for ((_, cost), (_, its)) in self.rows.iter_mut().zip(&other.rows) {
             cost.lines = cost.lines.min(its.lines);
         }
+    }
+
+    /// Its rows, a line of JSON each.
+    pub(crate) fn json(&self) -> String {
+        let row = |((over, step), cost): &((String, String), Cost)| {
+            let Cost { instructions, locked, lines, code } = cost;
+            let row = json!({
+                "transport": over, "step": step, "instructions": instructions, "locked": locked, "lines": lines, "code": code,
+            });
+            format!("{row}\n")
+        };
+        self.rows.iter().map(row).collect()
     }
 
     /// A line for each step that costs more than it did.
@@ -83,6 +101,12 @@ impl Table {
                 ("instructions", was.instructions, now.instructions, most),
                 ("locked operations", was.locked, now.locked, was.locked),
                 ("cache lines", was.lines, now.lines, was.lines + TOLERATED_LINES),
+                (
+                    "cache lines of code",
+                    was.code,
+                    now.code,
+                    was.code + (was.code / TOLERATED_CODE).max(TOLERATED_LINES),
+                ),
             ];
             let dearer = counts.iter().filter(|(.., now, most)| now > most);
             all.extend(dearer.map(|(what, was, now, _)| format!("{over}: {step}: {now} {what}, were {was}")));
@@ -122,9 +146,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Requests of 16 bytes and their replies, both sides together (scripts/cost); {}", self.compiler)?;
-        writeln!(f, "\n{:<9} {:<41} {:>12} {:>7} {:>6}", "", "", "instructions", "locked", "lines")?;
-        for ((over, step), Cost { instructions, locked, lines }) in &self.rows {
-            writeln!(f, "{over:<9} {step:<41} {instructions:>12} {locked:>7} {lines:>6}")?;
+        writeln!(f, "\n{:<11} {:<41} {:>12} {:>7} {:>6} {:>6}", "", "", "instructions", "locked", "lines", "code")?;
+        for ((over, step), Cost { instructions, locked, lines, code }) in &self.rows {
+            writeln!(f, "{over:<11} {step:<41} {instructions:>12} {locked:>7} {lines:>6} {code:>6}")?;
         }
         Ok(())
     }
@@ -145,11 +169,10 @@ impl FromStr for Table {
 fn row(line: &str) -> Option<((String, String), Cost)> {
     let (over, rest) = line.split_once(' ')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let (step, counts) = words.split_at_checked(words.len().checked_sub(3)?)?;
-    let [instructions, locked, lines] = counts else { return None };
-    let cost =
-        Cost { instructions: instructions.parse().ok()?, locked: locked.parse().ok()?, lines: lines.parse().ok()? };
-    Some(((over.to_owned(), step.join(" ")), cost))
+    let (step, counts) = words.split_at_checked(words.len().checked_sub(4)?)?;
+    let counts: Vec<u64> = counts.iter().map_while(|count| count.parse().ok()).collect();
+    let &[instructions, locked, lines, code] = &counts[..] else { return None };
+    Some(((over.to_owned(), step.join(" ")), Cost { instructions, locked, lines, code }))
 }
 
 #[cfg(test)]
@@ -157,13 +180,15 @@ mod tests {
     use super::*;
 
     fn table(instructions: u64, locked: u64, lines: u64) -> Table {
-        let rows =
-            vec![(("shm".to_owned(), "frame into the core, both".to_owned()), Cost { instructions, locked, lines })];
+        let rows = vec![(
+            ("shm".to_owned(), "frame into the core, both".to_owned()),
+            Cost { instructions, locked, lines, code: 9 },
+        )];
         Table { compiler: "rustc 1.95.0, x86_64".into(), rows }
     }
 
     fn row(over: &str, instructions: u64) -> ((String, String), Cost) {
-        ((over.to_owned(), "round trip".to_owned()), Cost { instructions, locked: 0, lines: 0 })
+        ((over.to_owned(), "round trip".to_owned()), Cost { instructions, ..Cost::default() })
     }
 
     fn dearer(rows: &[((String, String), Cost)]) -> usize {

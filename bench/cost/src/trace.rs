@@ -13,9 +13,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::Error;
-use crate::marks::{STEPS, Step};
+use crate::marks::{CLOSED_SHARED, CLOSED_TRIPS, IDLE_TRIPS, Mode, SHARED, STEPS, Step, TOGETHER, TRIPS};
 use crate::over::Over;
-use crate::trips::{SHARED, TRIPS};
 
 /// The trips' stack is this far around their first variable.
 const STACK: u64 = 64 << 10;
@@ -27,6 +26,8 @@ pub(crate) struct Cost {
     pub(crate) locked: u64,
     /// Cache lines of data, each once.
     pub(crate) lines: u64,
+    /// Cache lines of instructions, each once.
+    pub(crate) code: u64,
 }
 
 /// The median trip: by step, and the whole.
@@ -35,11 +36,21 @@ pub(crate) struct Costs {
     pub(crate) whole: Cost,
 }
 
+/// The mean of what goes on in a loop.
+pub(crate) struct Closed {
+    pub(crate) round_trip: Cost,
+    /// A further message in a frame, sent and received.
+    pub(crate) message: Cost,
+    /// A turn that finds nothing.
+    pub(crate) idle: Cost,
+}
+
 /// One trip while it is read.
 #[derive(Clone, Default)]
 struct Trip {
     costs: [Cost; STEPS.len()],
     lines: [Vec<u64>; STEPS.len()],
+    code: [Vec<u64>; STEPS.len()],
 }
 
 /// Where the program and its marks are.
@@ -50,15 +61,49 @@ struct Places {
     stack: Range<u64>,
 }
 
-/// The costs of a trip of one message, and of one of several that share frames.
+/// The costs of a trip by step, of one message and of one of several that share frames.
 ///
 /// `locked` are addresses where the program is loaded at 0. It allocates `before` bytes first, which moves all that it
 /// allocates later.
-pub(crate) fn count(over: Over, locked: &HashSet<u64>, before: usize) -> Result<[Costs; 2], Error> {
+pub(crate) fn steps(over: Over, locked: &HashSet<u64>, before: usize) -> Result<[Costs; 2], Error> {
+    let trips = trips(over, Mode::Steps, locked, before)?;
+    // The first may begin before the trace is read.
+    if trips.len() < TRIPS + 2 * SHARED {
+        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
+    }
+    let (single, shared) = trips.split_at(trips.len() - 2 * SHARED);
+    Ok([median(&single[single.len() - TRIPS..]), median(&shared[SHARED..])])
+}
+
+/// The mean costs of trips directly after each other.
+pub(crate) fn closed(over: Over, locked: &HashSet<u64>, before: usize) -> Result<Closed, Error> {
+    let trips = trips(over, Mode::Closed, locked, before)?;
+    let (shared, idle) = (2 * CLOSED_SHARED, 2 * IDLE_TRIPS);
+    if trips.len() < CLOSED_TRIPS + shared + idle {
+        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
+    }
+    let (trips, idle) = trips.split_at(trips.len() - idle);
+    let (single, shared) = trips.split_at(trips.len() - shared);
+    let all: Vec<Step> = STEPS[1..].iter().map(|(step, _)| *step).collect();
+    let round_trip = mean(&single[single.len() - CLOSED_TRIPS..], &all, 1);
+    let together = mean(&shared[CLOSED_SHARED..], &all, 1);
+    // Of the request and of the reply, the first message is in the round trip.
+    let further = |together: u64, one: u64| together.saturating_sub(one) / (2 * (TOGETHER - 1));
+    let message = Cost {
+        instructions: further(together.instructions, round_trip.instructions),
+        locked: further(together.locked, round_trip.locked),
+        lines: further(together.lines, round_trip.lines),
+        code: 0,
+    };
+    Ok(Closed { round_trip, message, idle: mean(&idle[IDLE_TRIPS..], &[Step::Idle], 2) })
+}
+
+/// All trips of a run.
+fn trips(over: Over, mode: Mode, locked: &HashSet<u64>, before: usize) -> Result<Vec<Trip>, Error> {
     let mut child = Command::new("valgrind")
         .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--log-fd=2"])
         .arg(std::env::current_exe()?)
-        .args(["trips", &over.name(), &before.to_string()])
+        .args(["trips", &over.name(), &format!("{mode:?}").to_lowercase(), &before.to_string()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -67,12 +112,10 @@ pub(crate) fn count(over: Over, locked: &HashSet<u64>, before: usize) -> Result<
     let (output, locked) = (child.stdout.take().ok_or("no output")?, locked.clone());
     thread::spawn(move || places(output, locked).map(|places| tell.send(places)));
     let trips = read(BufReader::with_capacity(1 << 20, child.stderr.take().ok_or("no trace")?), &told)?;
-    // The first may begin before the trace is read.
-    if !child.wait()?.success() || trips.len() < TRIPS + 2 * SHARED {
-        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
+    match child.wait()?.success() {
+        true => Ok(trips),
+        false => Err(format!("the trips over {} have failed", over.name()).into()),
     }
-    let (single, shared) = trips.split_at(trips.len() - 2 * SHARED);
-    Ok([median(&single[single.len() - TRIPS..]), median(&shared[SHARED..])])
 }
 
 /// The addresses of this program's instructions that lock the memory bus, by what the disassembler says, where it is
@@ -125,11 +168,13 @@ fn read(mut trace: impl BufRead, told: &Receiver<Places>) -> Result<Vec<Trip>, E
             continue;
         }
         let (cost, lines) = (&mut trip.costs[step as usize], &mut trip.lines[step as usize]);
+        let code = &mut trip.code[step as usize];
         match kind {
             _ if step == Step::Outside => (),
             b'I' => {
                 cost.instructions += 1;
                 cost.locked += places.locked.contains(&address) as u64;
+                code.extend(Some(address >> 6).filter(|line| code.last() != Some(line)));
             }
             _ if places.stack.contains(&address) => (),
             _ => lines.extend(address >> 6..=(address + size - 1) >> 6),
@@ -149,28 +194,41 @@ fn parse(line: &[u8]) -> Option<(u8, u64, u64)> {
     Some((kind, u64::from_str_radix(address, 16).ok()?, size.parse().ok()?))
 }
 
+/// The cache lines of these steps, each once.
+fn distinct(lines: &[Vec<u64>; STEPS.len()], steps: &[Step]) -> u64 {
+    steps.iter().flat_map(|&step| &lines[step as usize]).collect::<HashSet<_>>().len() as u64
+}
+
 fn median(trips: &[Trip]) -> Costs {
     let of = |what: &dyn Fn(&Trip) -> u64| {
         let mut all: Vec<u64> = trips.iter().map(what).collect();
         all.sort_unstable();
         all[all.len() / 2]
     };
-    let distinct = |lines: &mut Vec<u64>| {
-        lines.sort_unstable();
-        lines.dedup();
-        lines.len() as u64
-    };
     let cost = |steps: &[Step]| Cost {
         instructions: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].instructions).sum()),
         locked: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].locked).sum()),
-        lines: of(&|trip| {
-            distinct(&mut steps.iter().flat_map(|&step| trip.lines[step as usize].iter().copied()).collect())
-        }),
+        lines: of(&|trip| distinct(&trip.lines, steps)),
+        code: of(&|trip| distinct(&trip.code, steps)),
     };
     let steps = STEPS[1..].iter().map(|(step, _)| *step);
     // Idle turns are no part of a round trip.
     let whole: Vec<Step> = steps.clone().filter(|step| *step != Step::Idle).collect();
     Costs { steps: steps.map(|step| (step, cost(&[step]))).collect(), whole: cost(&whole) }
+}
+
+/// The mean of these steps of each trip, of which each has `parts`.
+fn mean(trips: &[Trip], steps: &[Step], parts: u64) -> Cost {
+    let of = |what: &dyn Fn(&Trip) -> u64| {
+        let count = trips.len() as u64 * parts;
+        (trips.iter().map(what).sum::<u64>() + count / 2) / count
+    };
+    Cost {
+        instructions: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].instructions).sum()),
+        locked: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].locked).sum()),
+        lines: of(&|trip| distinct(&trip.lines, steps)),
+        code: of(&|trip| distinct(&trip.code, steps) * parts),
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +261,7 @@ mod tests {
         let trips = read(text.as_bytes(), &told).unwrap();
         assert_eq!(trips.len(), 1);
         let costs = median(&trips);
-        assert_eq!(costs.steps[0], (Step::Request, Cost { instructions: 2, locked: 1, lines: 2 }));
+        assert_eq!(costs.steps[0], (Step::Request, Cost { instructions: 2, locked: 1, lines: 2, code: 1 }));
         assert_eq!(costs.whole, costs.steps[0].1);
     }
 }

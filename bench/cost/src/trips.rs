@@ -7,18 +7,9 @@ use am_api::{
 use am_daemon::Daemon;
 
 use crate::Error;
-use crate::marks::{Step, announce, enter};
+use crate::marks::{Mode, Step, TOGETHER, announce, enter};
 use crate::others::Others;
 use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over};
-
-/// Trips of one message that are counted; as many go before.
-pub(crate) const TRIPS: usize = 100;
-
-/// Trips of [`TOGETHER`] messages, likewise.
-pub(crate) const SHARED: usize = 5;
-
-/// Requests that wait for the same doorbell, and so share frames, and so do their replies.
-pub(crate) const TOGETHER: u64 = 32;
 
 /// What a message carries.
 pub(crate) const PAYLOAD: [u8; 16] = [7; 16];
@@ -157,7 +148,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
         connections.push((to, member));
     }
     announce()?;
-    for (number, messages) in [vec![1; 2 * TRIPS], vec![TOGETHER; 2 * SHARED]].concat().into_iter().enumerate() {
+    for (number, messages) in Mode::now().trips().into_iter().enumerate() {
         hand.advance(TICK);
         others.send();
         let (to, member) = connections[number % connections.len()];
@@ -199,9 +190,11 @@ fn trip([alpha, beta]: [&mut Side; 2], daemons: &mut [Daemon], to: Connection, m
     turn(daemons.iter_mut().rev(), messages);
     enter(Step::Answer as u8);
     alpha.poll_until(before.0 + messages);
-    enter(Step::Idle as u8);
-    beta.poll();
-    alpha.poll();
+    if Mode::now().has_idle_turns(messages) {
+        enter(Step::Idle as u8);
+        beta.poll();
+        alpha.poll();
+    }
     enter(Step::Outside as u8);
     asked?;
     if (alpha.state, beta.state) != (before.0 + messages, before.1 + messages) {
