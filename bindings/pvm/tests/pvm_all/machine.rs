@@ -4,7 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub(crate) struct Said {
     pub(crate) errors: String,
     /// What the daemon has written of the other tasks' standard error.
     pub(crate) log: String,
+    /// `None` if it took too long.
+    pub(crate) status: Option<ExitStatus>,
     pub(crate) is_good: bool,
 }
 
@@ -117,11 +119,12 @@ impl Machine {
         let mut child = command.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn().expect("a program");
         // A program may not read it.
         _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        let is_good = is_good(&mut child, time);
+        let status = end_of(&mut child, time);
         // The daemon hears of what other tasks say at their end a little later.
         thread::sleep(Duration::from_millis(200));
         let text = |at: &Path| String::from_utf8_lossy(&fs::read(at).unwrap_or_default()).into_owned();
-        Said { output: text(&output_at), errors: text(&errors_at), log: self.log(), is_good }
+        let is_good = status.is_some_and(|status| status.success());
+        Said { output: text(&output_at), errors: text(&errors_at), log: self.log(), status, is_good }
     }
 
     /// Whether the daemon ends, after a task has halted the machine.
@@ -170,16 +173,20 @@ fn in_directory<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Comma
     command.env("PVM_ROOT", "/usr/lib/pvm3").env("PVM_ALLOW_ROOT", "1")
 }
 
-/// Wait for the end of a program. It is killed where that takes too long.
 fn is_good(child: &mut Child, time: Duration) -> bool {
+    end_of(child, time).is_some_and(|status| status.success())
+}
+
+/// Wait for the end of a program. It is killed where that takes too long.
+fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + time;
     loop {
         match child.try_wait().expect("a child") {
-            Some(status) => return status.success(),
+            Some(status) => return Some(status),
             None if Instant::now() > end => {
                 _ = child.kill();
                 _ = child.wait();
-                return false;
+                return None;
             }
             None => thread::sleep(Duration::from_millis(5)),
         }
