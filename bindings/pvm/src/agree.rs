@@ -26,7 +26,8 @@ use crate::pair::Stage;
 use crate::process::{self, ENDPOINT, Process};
 use crate::pvm_route::{self, NOW};
 
-/// What these messages begin with. Another version of this library may have others.
+/// What these messages begin with. A version of this library whose words or pieces differ has another number: to it a task of this one is as one
+/// without the library.
 const MARK: &[u8; 4] = b"AM\x00\x02";
 
 /// PVM's number for a notification of a task's exit.

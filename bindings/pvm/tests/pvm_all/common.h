@@ -42,8 +42,17 @@ static unsigned mixed(unsigned a, unsigned b) {
     return x ^ x >> 13;
 }
 
+/* With AM_OTHER every other task, from the first one on, has that library, and the rest has the one of this task. */
 static void spawn(const char *name, char **arguments, int count, int *tids) {
-    int started = pvm_spawn((char *)name, arguments, PvmTaskDefault, "", count, tids);
+    const char *other = getenv("AM_OTHER"), *own = getenv("LD_PRELOAD");
+    int started = 0;
+    if (!other) {
+        started = pvm_spawn((char *)name, arguments, PvmTaskDefault, "", count, tids);
+    }
+    for (int i = 0; other && i < count; i++) {
+        setenv("LD_PRELOAD", i % 2 == 0 ? other : own, 1);
+        started += pvm_spawn((char *)name, arguments, PvmTaskDefault, "", 1, &tids[i]);
+    }
     if (started != count) {
         fail("%d of %d tasks started", started, count);
     }

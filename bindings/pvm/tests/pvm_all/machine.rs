@@ -86,6 +86,21 @@ impl Machine {
         &self.library
     }
 
+    /// A library that is another version: it begins its offers with another number.
+    pub(crate) fn other_version(&self) -> PathBuf {
+        const OWN: &[u8] = b"AM\x00\x02";
+        let mut bytes = fs::read(&self.library).expect("the library");
+        // In the constants or in the code.
+        let places: Vec<usize> = (0..bytes.len() - OWN.len()).filter(|&at| bytes[at..].starts_with(OWN)).collect();
+        assert!((1..10).contains(&places.len()), "{places:?}");
+        for at in places {
+            bytes[at + OWN.len() - 1] += 1;
+        }
+        let other = self.path("libother.so");
+        fs::write(&other, bytes).expect("a library");
+        other
+    }
+
     /// A file of the machine's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)

@@ -57,6 +57,40 @@ fn tasks_without_the_library_get_their_messages() {
     }
 }
 
+/// The programs with two versions of the library, one of which starts them.
+fn run_two_versions(transport: &str, starts_other: bool) {
+    let machine = Machine::start();
+    let (own, other) = (machine.library().to_owned(), machine.other_version());
+    let (first, second) = if starts_other { (other, own) } else { (own, other) };
+    let run = |program: &str, arguments: &[&str]| {
+        machine.compile(program);
+        let mut command = machine.with_library(program, transport);
+        machine.run(command.env("LD_PRELOAD", &first).env("AM_OTHER", &second).args(arguments), "")
+    };
+    let said = run("order", &["2000"]);
+    assert!(said.is_good && said.output.contains("2000 messages in their order"), "over {transport}: {said:#?}");
+    assert_eq!(said.received(), 0, "over {transport}: {said:#?}");
+    let said = run("all", &["6", "30"]);
+    let wanted = "6 tasks, 30 rounds: all contents are right";
+    assert!(said.is_good && said.output.contains(wanted) && said.received() >= 200, "over {transport}: {said:#?}");
+    // Three of each version.
+    let reports = said.errors.lines().chain(said.log.lines()).filter(|line| line.contains(" tasks reached"));
+    let numbers =
+        reports.filter_map(|line| line.split_once(" tasks reached")?.0.rsplit(' ').next()?.parse::<u32>().ok());
+    assert!(numbers.max() == Some(2), "over {transport}: {said:#?}");
+    let said = run("ending", &["leave", "3"]);
+    assert!(
+        said.is_good && said.output.contains("3 tasks have ended, with whole messages"),
+        "over {transport}: {said:#?}"
+    );
+}
+
+#[test]
+fn two_versions_of_the_library_use_the_own_routes_of_pvm() {
+    run_two_versions("shm+udp", false);
+    run_two_versions("udp", true);
+}
+
 #[test]
 fn all_reach_all() {
     check("all", &["8", "30"], "shm+udp", "8 tasks, 30 rounds: all contents are right", 1000);
