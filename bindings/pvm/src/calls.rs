@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::layout::{self, CONTROL, Pmsg};
 use crate::library::{Handler, Library};
 use crate::pvm_route::{NOW, Within, within};
-use crate::{agree, environment, process, route};
+use crate::{agree, environment, process, route, watch};
 
 /// PVM's error where the daemon cannot be reached.
 const SYSTEM_ERROR: c_int = -14;
@@ -127,7 +127,7 @@ pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_
 /// The list that `pvm_getfds` returns.
 static DESCRIPTORS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
-/// The descriptors that a program waits on: PVM's own, and two of the node's.
+/// The descriptors that a program waits on: PVM's own, and one for the node.
 ///
 /// # Safety
 /// `fds` is a place for a pointer.
@@ -145,12 +145,29 @@ pub unsafe extern "C-unwind" fn pvm_getfds(fds: *mut *mut c_int) -> c_int {
         let mut list = DESCRIPTORS.lock();
         // SAFETY: PVM's list has `count` numbers.
         *list = unsafe { slice::from_raw_parts(*fds, count as usize) }.to_vec();
-        list.extend(own);
+        list.push(own);
         // SAFETY: the caller's promise. The list stays until the next call.
         unsafe { *fds = list.as_mut_ptr() };
         list.len() as c_int
     };
     call(add, fault)
+}
+
+/// Let PVM say when something happens: a new route, among others.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvm_notify(what: c_int, tag: c_int, count: c_int, tids: *mut c_int) -> c_int {
+    let Some(library) = Library::get() else { return SYSTEM_ERROR };
+    let notify = || {
+        // SAFETY: the caller's promise.
+        let is_own = is_in_use(library) && unsafe { watch::notify(library, what, tag, count, tids) };
+        // SAFETY: the caller's promise.
+        if is_own { 0 } else { unsafe { (library.notify)(what, tag, count, tids) } }
+    };
+    call(notify, fault)
 }
 
 /// The task leaves PVM.

@@ -14,7 +14,7 @@
 //!   pair.rs                  what was agreed on with each task, and what has arrived of a message
 //!   process.rs               the task's node; environment.rs: its transports, PVM_AM
 //!   progress.rs              a thread that receives while the program computes
-//!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's
+//!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's; watch.rs: the program's sleep on them
 //!   library.rs, layout.rs    PVM's functions, variables and structures, checked at load
 //!   check.rs                 what `pvm-am check` asks
 //! ```
@@ -38,5 +38,6 @@ mod pvm_route;
 mod route;
 mod send;
 mod wait;
+mod watch;
 
-pub use calls::{hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvmendtask, pvmmcast};
+pub use calls::{hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvm_notify, pvmendtask, pvmmcast};

@@ -57,6 +57,7 @@ symbols! {
     fn multicast = pvmmcast(c_int, *mut c_int, c_int, c_int) -> c_int;
     fn descriptors = pvm_getfds(*mut *mut c_int) -> c_int;
     fn end_task = pvmendtask() -> c_int;
+    fn notify = pvm_notify(c_int, c_int, c_int, *mut c_int) -> c_int;
     fn add_handler = pvm_addmhf(c_int, c_int, c_int, Handler) -> c_int;
     fn read_address = hex_inadport(*mut c_char, *mut libc::sockaddr_in);
     fn new_message = umbuf_new() -> *mut Pmsg;

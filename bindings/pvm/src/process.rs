@@ -15,7 +15,7 @@ use crate::environment;
 use crate::library::Library;
 use crate::pair::{Loose, Pairs, name_of};
 use crate::progress::{self, Step};
-use crate::wait;
+use crate::{wait, watch};
 
 /// The endpoint of a task's node.
 pub(crate) const ENDPOINT: &str = "pvm";
@@ -65,15 +65,6 @@ static IS_OPEN: AtomicBool = AtomicBool::new(false);
 /// No node could be opened. All messages take PVM's own routes.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// The program waits on descriptors.
-static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the program waits on descriptors.
-#[inline]
-pub(crate) fn is_watched() -> bool {
-    IS_WATCHED.load(Ordering::Relaxed)
-}
-
 /// A turn of the progress thread of the process that has this waker.
 fn turn(waker: &Arc<Waker>) -> Step {
     let mut slot = PROCESS.lock();
@@ -122,7 +113,10 @@ pub(crate) fn with_opened<T>(library: &'static Library, work: impl FnOnce(&mut P
     let mut slot = PROCESS.lock();
     if slot.is_none() {
         match Process::open(library) {
-            Ok(process) => *slot = Some(process),
+            Ok(process) => {
+                process.watch();
+                *slot = Some(process);
+            }
             Err(failure) => {
                 HAS_FAILED.store(true, Ordering::Relaxed);
                 environment::say(&format!("pvm-am: {failure}. The messages of this task take PVM's own routes."));
@@ -217,7 +211,7 @@ impl Process {
         self.pairs.is_away = true;
         let handled = self.endpoint.poll(&mut self.pairs);
         self.pairs.is_away = false;
-        if self.pairs.has_arrived() && IS_WATCHED.load(Ordering::Relaxed) {
+        if self.pairs.has_arrived() && watch::is_wanted() {
             self.bell.wake();
         }
         handled > 0 || !self.endpoint.prepare_wait().unwrap_or(true)
@@ -232,10 +226,10 @@ impl Process {
         self.descriptor.as_raw_fd()
     }
 
-    /// The program waits on descriptors from now on.
-    pub(crate) fn watch(&self) -> [RawFd; 2] {
-        IS_WATCHED.store(true, Ordering::Relaxed);
-        [self.descriptor(), self.bell.as_fd().as_raw_fd()]
+    /// The program waits on descriptors.
+    pub(crate) fn watch(&self) {
+        watch::add(self.descriptor.as_fd());
+        watch::add(self.bell.as_fd());
     }
 
     /// What the bell was rung for is no news any more.

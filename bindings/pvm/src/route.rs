@@ -32,6 +32,7 @@ use crate::progress::{Away, Call};
 use crate::pvm_route::{self, NOW, Within, during, within};
 use crate::send::{self, Progress, Sent};
 use crate::wait::sleep_on;
+use crate::watch;
 
 /// PVM's error for a handler that wants to wait.
 const NOT_IMPLEMENTED: c_int = -24;
@@ -202,6 +203,7 @@ fn wait_accepted(library: &'static Library) {
 /// The daemon has let the task go, which may become another one.
 pub(crate) fn end() {
     process::close(FINISH);
+    watch::forget();
     HAS_LEFT.store(false, Ordering::Relaxed);
 }
 
@@ -301,16 +303,17 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     *LOOKED.lock() = None;
 }
 
-/// The node's descriptors, for a program that waits on them. One is readable as soon as the program has to call PVM.
-pub(crate) fn watch(library: &'static Library) -> Option<[c_int; 2]> {
-    let descriptors = process::with(|process| process.watch());
+/// A descriptor for a program that waits. It is readable as soon as the program has to call PVM.
+pub(crate) fn watch(library: &'static Library) -> Option<c_int> {
+    let descriptor = watch::descriptor()?;
+    _ = process::with(|process| process.watch());
     arm(library);
-    descriptors
+    Some(descriptor)
 }
 
 /// After each call: the program may wait on the node's descriptors next.
 fn arm(library: &Library) {
-    if !process::is_watched() {
+    if !watch::is_wanted() {
         return;
     }
     _ = process::with(|process| process.silence());
@@ -396,12 +399,25 @@ fn send_later(library: &'static Library) {
     }
 }
 
+/// Give PVM messages of this library.
+fn give(library: &Library, messages: Vec<Loose>) {
+    for message in messages {
+        // SAFETY: a message of this library's, in no list.
+        unsafe { (library.input)(message.into_raw()) };
+        GIVEN.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// PVM's `mesg_input`, through which each message comes that arrives by PVM's own route.
 pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
     // SAFETY: a message of PVM's, in no list.
     let (word, from, context, tag) =
         unsafe { (Word::in_message(message), (*message).source, (*message).context, (*message).tag) };
     if let Some(word) = word {
+        if word == Word::Switch {
+            give(library, watch::route_added(library, from));
+            _ = process::with(|process| process.watch());
+        }
         agree::heard(library, from, word);
         // SAFETY: as above.
         return unsafe { (library.free_message)(message) };
@@ -421,6 +437,7 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
                 process.end(task);
             }
         });
+        give(library, watch::route_deleted(library, task));
     }
     if (context, tag) == (CONTROL, CONNECT_REQUEST)
         && process::with(|process| process.pairs.has_library(from)) == Some(true)

@@ -135,7 +135,16 @@ fn a_task_that_leaves_does_not_wait_for_one_that_was_killed() {
 
 #[test]
 fn select_sees_each_message() {
-    check_over_each("descriptors", &[], "select has seen 100 messages", 100);
+    const SEEN: &str = "select has seen 100 messages";
+    for way in ["each", "once", "news"] {
+        let machine = Machine::start();
+        machine.compile("descriptors");
+        let said = machine.run(machine.command("descriptors").arg(way), "");
+        assert!(said.is_good && said.output.contains(SEEN), "{way} without the library: {said:#?}");
+        check("descriptors", &[way], "shm+udp", SEEN, 100);
+    }
+    check("descriptors", &["once"], "udp", SEEN, 100);
+    check("descriptors", &["news"], "shm", SEEN, 100);
 }
 
 #[test]
