@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::layout::{self, CONTROL, Pmsg};
 use crate::library::{Handler, Library};
 use crate::pvm_route::{NOW, Within, within};
-use crate::{agree, environment, process, route, watch};
+use crate::{agree, ending, environment, process, route, watch};
 
 /// PVM's error where the daemon cannot be reached.
 const SYSTEM_ERROR: c_int = -14;
@@ -43,6 +43,7 @@ fn is_in_use(library: &Library) -> bool {
 /// The process ends, and may not have left PVM.
 fn finish() {
     process::close(route::FINISH);
+    ending::finish();
 }
 
 /// Route a message and receive others: see `route.rs`.

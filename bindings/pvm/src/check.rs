@@ -3,8 +3,8 @@
 use std::env;
 use std::io::{self, Write};
 
-use crate::environment;
 use crate::library::{Library, Unknown};
+use crate::{ending, environment};
 
 /// The variable that asks for it.
 const CHECK: &str = "PVM_AM_CHECK";
@@ -17,6 +17,7 @@ static ON_LOAD: extern "C" fn() = on_load;
 
 extern "C" fn on_load() {
     if env::var_os(CHECK).is_none() {
+        ending::on_load();
         return;
     }
     let line = match found() {

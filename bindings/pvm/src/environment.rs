@@ -43,11 +43,34 @@ fn machine(library: &Library) -> u64 {
     tag_of([OsStr::from_bytes(file.to_bytes()).to_string_lossy().as_ref()])
 }
 
+/// The shared memory of this machine's tasks on this host.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) transport: String,
+    pub(crate) file: String,
+}
+
+impl Link {
+    fn of(library: &Library) -> Link {
+        let name = format!("pvm-{:012x}", machine(library) & 0xffff_ffff_ffff);
+        Link { transport: format!("shm:{name},members=64"), file: format!("/dev/shm/am-{name}.shm") }
+    }
+}
+
+fn names() -> String {
+    env::var(TRANSPORT).unwrap_or_else(|_| DEFAULT.to_owned())
+}
+
+/// The link, if tasks have one.
+pub(crate) fn link(library: &Library) -> Option<Link> {
+    transports::split(&names()).contains(&"shm").then(|| Link::of(library))
+}
+
 /// The names of the transports to try, the best first.
 pub(crate) fn transports(library: &Library) -> Vec<String> {
-    let names = env::var(TRANSPORT).unwrap_or_else(|_| DEFAULT.to_owned());
+    let names = names();
     let complete = |name: &str| match name {
-        "shm" => format!("shm:pvm-{:012x},members=64", machine(library) & 0xffff_ffff_ffff),
+        "shm" => Link::of(library).transport,
         "udp" | "tcp" => format!("{name}:{}:0", host()),
         _ => name.to_owned(),
     };

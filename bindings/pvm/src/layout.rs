@@ -127,6 +127,7 @@ pub(crate) const NO_OPERATION: c_int = 0x8003_0004_u32 as c_int;
 /// The context of messages to the daemon, and their tags.
 pub(crate) const DAEMON_CONTEXT: c_int = CONTROL - 1;
 pub(crate) const EXIT: c_int = 0x8001_0003_u32 as c_int;
+pub(crate) const HALT: c_int = 0x8001_0008_u32 as c_int;
 pub(crate) const NOTIFY: c_int = 0x8001_000f_u32 as c_int;
 
 #[cfg(test)]

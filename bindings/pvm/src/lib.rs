@@ -17,6 +17,7 @@
 //!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's; watch.rs: the program's sleep on them
 //!   library.rs, layout.rs    PVM's functions, variables and structures, checked at load
 //!   check.rs                 what `pvm-am check` asks
+//!   ending.rs                the end of the machine
 //! ```
 //!
 //! What is for the daemon goes to the daemon. A task without this library never answers an offer, and stays on PVM's own route.
@@ -27,6 +28,7 @@
 mod agree;
 mod calls;
 mod check;
+mod ending;
 mod environment;
 mod idle;
 mod layout;

@@ -23,8 +23,9 @@ use libc::timeval;
 use parking_lot::Mutex;
 
 use crate::agree::{self, ALLOWED, Word};
+use crate::ending;
 use crate::idle::Idle;
-use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, Pmsg, TASK_EXIT};
+use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, HALT, Pmsg, TASK_EXIT};
 use crate::library::Library;
 use crate::pair::{Loose, Stage};
 use crate::process::{self, Process};
@@ -166,6 +167,9 @@ fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) ->
         wait_accepted(library);
         send_later(library);
         HAS_LEFT.store(true, Ordering::Relaxed);
+    }
+    if (to, tag) == (DAEMON, HALT) {
+        ending::note_halt();
     }
     // SAFETY: a message of PVM's.
     if unsafe { is_data(message, to, tag) } && to != library.own_tid() {

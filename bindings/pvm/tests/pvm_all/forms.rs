@@ -1,5 +1,9 @@
 //! The ways to start a task, its output, its traces, and the end of a machine.
 
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use crate::kills::{processes_of, wait_for_none};
 use crate::machine::{Machine, Said};
 use crate::programs::{TRANSPORTS, check_over_each};
@@ -43,5 +47,34 @@ fn a_task_halts_the_machine_and_no_process_is_left() {
         assert!(machine.has_ended(), "over {transport}: {said:#?}");
         wait_for_none(|| processes_of(machine.directory()));
         assert_eq!(machine.sockets(), Vec::<String>::new(), "over {transport}");
+        assert_eq!(Machine::links(machine.directory()), Vec::<String>::new(), "over {transport}");
+    }
+}
+
+/// A halt kills the tasks, so none of them leaves their shared memory.
+#[test]
+fn a_daemon_with_the_library_removes_the_shared_memory_of_killed_tasks() {
+    for transport in ["shm", "shm+udp"] {
+        let mut machine = Machine::start_with_library(transport);
+        machine.compile("all");
+        let mut command = machine.with_library("all", transport);
+        command.args(["6", "100000"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = command.spawn().expect("a program");
+        let wait_for = |count| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while processes_of(machine.directory()).len() != count || Machine::links(machine.directory()).is_empty() {
+                assert!(Instant::now() < end, "{:?}", processes_of(machine.directory()));
+                thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait_for(6);
+        thread::sleep(Duration::from_millis(300));
+        running.kill().expect("a kill");
+        running.wait().expect("its end");
+        wait_for(5);
+        machine.halt();
+        assert!(machine.has_ended(), "over {transport}");
+        assert_eq!(Machine::links(machine.directory()), Vec::<String>::new(), "over {transport}");
+        wait_for_none(|| processes_of(machine.directory()));
     }
 }

@@ -52,6 +52,15 @@ fn library() -> PathBuf {
 
 impl Machine {
     pub(crate) fn start() -> Machine {
+        Machine::start_as(|_| ())
+    }
+
+    /// The same, with the library in the daemon.
+    pub(crate) fn start_with_library(transport: &str) -> Machine {
+        Machine::start_as(|command| _ = command.env("LD_PRELOAD", library()).env("PVM_AM", transport))
+    }
+
+    fn start_as(set: impl FnOnce(&mut Command)) -> Machine {
         let directory = tempfile::Builder::new().prefix("pvm-am").tempdir().expect("a directory");
         let path = directory.path();
         let debugger = path.join("debugger");
@@ -62,7 +71,8 @@ impl Machine {
         fs::set_permissions(&debugger, Permissions::from_mode(0o755)).expect("rights");
         let mut command = Command::new("pvmd");
         command.arg("hosts").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut daemon = in_directory(&mut command, path).spawn().expect("pvmd: scripts/setup --with-pvm");
+        set(in_directory(&mut command, path));
+        let mut daemon = command.spawn().expect("pvmd: scripts/setup --with-pvm");
         // It names its socket when it is ready.
         let mut line = [0; 1];
         daemon.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("the name of its socket");
@@ -142,6 +152,15 @@ impl Machine {
         Said { output: text(&output_at), errors: text(&errors_at), log: self.log(), status, is_good }
     }
 
+    /// Let the console halt it.
+    pub(crate) fn halt(&self) {
+        let console = self.command("pvm").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        if let Ok(mut console) = console {
+            _ = console.stdin.take().expect("a pipe").write_all(b"halt\n");
+            is_good(&mut console, LONG);
+        }
+    }
+
     /// Whether the daemon ends, after a task has halted the machine.
     pub(crate) fn has_ended(&mut self) -> bool {
         is_good(&mut self.daemon, LONG)
@@ -211,12 +230,7 @@ fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
 /// Halts the machine: its daemon ends, and with it every task.
 impl Drop for Machine {
     fn drop(&mut self) {
-        let mut console = self.command("pvm");
-        let console = console.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        if let Ok(mut console) = console {
-            _ = console.stdin.take().expect("a pipe").write_all(b"halt\n");
-            is_good(&mut console, LONG);
-        }
+        self.halt();
         is_good(&mut self.daemon, LONG);
     }
 }
