@@ -35,17 +35,26 @@ macro_rules! symbols {
         pub(crate) struct Library {
             $(pub(crate) $function: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*
             $($variable: *mut c_int,)*
+            /// The first one that this library does not have.
+            lacks: Option<&'static str>,
         }
 
         impl Library {
-            fn load(handle: *mut c_void) -> Result<Library, Unknown> {
-                Ok(Library {
+            fn load(handle: *mut c_void) -> Library {
+                let mut lacks = None;
+                let mut find = |name| find(handle, name).unwrap_or_else(|| {
+                    lacks = lacks.or(Some(name));
+                    ptr::null_mut()
+                });
+                let function = |found: *mut c_void| if found.is_null() { never_called as *mut c_void } else { found };
+                Library {
                     // SAFETY: the function of this name has this signature in every version of PVM 3.4.
                     $($function: unsafe { mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>(
-                        find(handle, stringify!($name))?,
+                        function(find(stringify!($name))),
                     ) },)*
-                    $($variable: find(handle, stringify!($symbol))?.cast(),)*
-                })
+                    $($variable: find(stringify!($symbol)).cast(),)*
+                    lacks,
+                }
             }
         }
     };
@@ -81,11 +90,16 @@ unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
-fn find(handle: *mut c_void, name: &'static str) -> Result<*mut c_void, Unknown> {
-    let text = std::ffi::CString::new(name).map_err(|_| Unknown::Missing(name))?;
+/// In place of a function that is not there: [`Library::check`] fails first.
+extern "C-unwind" fn never_called() {
+    std::process::abort();
+}
+
+fn find(handle: *mut c_void, name: &str) -> Option<*mut c_void> {
+    let text = std::ffi::CString::new(name).ok()?;
     // SAFETY: an open handle, and a name.
     let found = unsafe { libc::dlsym(handle, text.as_ptr()) };
-    if found.is_null() { Err(Unknown::Missing(name)) } else { Ok(found) }
+    (!found.is_null()).then_some(found)
 }
 
 impl Library {
@@ -96,11 +110,13 @@ impl Library {
     }
 
     /// # Errors
-    /// The program has none, or it lacks a function.
+    /// The program has none.
     pub(crate) fn open() -> Result<Library, Unknown> {
         // SAFETY: it is loaded already, so nothing of it runs now. The handle is kept: the library stays.
         let loaded = unsafe { libc::dlopen(c"libpvm3.so.3".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if loaded.is_null() { Err(Unknown::NoLibrary) } else { Library::load(loaded) }
+        // A library of another name has the same functions behind this one.
+        let handle = if loaded.is_null() { libc::RTLD_NEXT } else { loaded };
+        find(handle, "mroute").map(|_| Library::load(handle)).ok_or(Unknown::NoLibrary)
     }
 
     /// Its version.
@@ -112,6 +128,9 @@ impl Library {
 
     /// Whether its version and its structures are known. Looked at once.
     pub(crate) fn check(&self) -> Result<(), Unknown> {
+        if let Some(name) = self.lacks {
+            return Err(Unknown::Missing(name));
+        }
         let version = self.version_text();
         if version != KNOWN {
             return Err(Unknown::Version(version));
@@ -167,8 +186,8 @@ impl Library {
 
     /// This task's number; not positive before the daemon has given one.
     pub(crate) fn own_tid(&self) -> c_int {
-        // SAFETY: a variable of PVM's.
-        unsafe { *self.own_tid }
+        // SAFETY: a variable of PVM's, if it is there.
+        unsafe { self.own_tid.as_ref() }.copied().unwrap_or(0)
     }
 
     /// The encoding of this machine.

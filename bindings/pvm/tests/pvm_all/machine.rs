@@ -81,10 +81,21 @@ impl Machine {
 
     /// Compile the program of this name into the machine's directory.
     pub(crate) fn compile(&self, name: &str) {
+        self.compile_with(name, &self.path(name), &["-lpvm3"]);
+    }
+
+    /// The same with PVM in the program itself, beside the other one. Returns its file.
+    pub(crate) fn compile_with_own_pvm(&self, name: &str) -> PathBuf {
+        let file = self.path(&format!("{name}-own"));
+        self.compile_with(name, &file, &["-l:libpvm3.a", "-ltirpc"]);
+        file
+    }
+
+    fn compile_with(&self, name: &str, file: &Path, libraries: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pvm_all/{name}.c"));
         let options = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-strict-prototypes"];
         let mut command = Command::new("cc");
-        command.args(options).arg(source).arg("-o").arg(self.directory.path().join(name)).arg("-lpvm3");
+        command.args(options).arg(source).arg("-o").arg(file).args(libraries);
         am_testing::c_program::run(&mut command);
     }
 
@@ -102,7 +113,7 @@ impl Machine {
         let mut bytes = fs::read(&self.library).expect("the library");
         // In the constants or in the code.
         let places: Vec<usize> = (0..bytes.len() - OWN.len()).filter(|&at| bytes[at..].starts_with(OWN)).collect();
-        assert!((1..10).contains(&places.len()), "{places:?}");
+        assert!((1..10).contains(&places.len()), "`MARK` of agree.rs is not {OWN:?}: {places:?}");
         for at in places {
             bytes[at + OWN.len() - 1] += 1;
         }

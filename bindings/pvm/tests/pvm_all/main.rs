@@ -3,6 +3,7 @@
 
 mod alone;
 mod examples;
+mod foreign;
 mod forms;
 mod hosts;
 mod kills;

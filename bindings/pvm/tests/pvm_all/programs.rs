@@ -57,6 +57,23 @@ fn tasks_without_the_library_get_their_messages() {
     }
 }
 
+/// The tasks that it spawns have the library.
+#[test]
+fn a_task_with_a_pvm_of_its_own_is_reached_as_before() {
+    let run = |name: &str, arguments: &[&str]| {
+        let machine = Machine::start();
+        machine.compile(name);
+        let own = machine.compile_with_own_pvm(name);
+        machine.run(machine.with_library(&own.to_string_lossy(), "shm+udp").args(arguments), "")
+    };
+    let said = run("all", &["4", "30"]);
+    let wanted = "4 tasks, 30 rounds: all contents are right";
+    assert!(said.is_good && said.output.contains(wanted) && said.received() >= 100, "{said:#?}");
+    let said = run("order", &["1000"]);
+    assert!(said.is_good && said.output.contains("1000 messages in their order"), "{said:#?}");
+    assert_eq!(said.received(), 0, "{said:#?}");
+}
+
 /// The programs with two versions of the library, one of which starts them.
 fn run_two_versions(transport: &str, starts_other: bool) {
     let machine = Machine::start();
