@@ -1,10 +1,12 @@
 /* A task ends, in the way that the argument says, while its messages are on their way. Its parent gets whole messages in their order, then
  * the notice of its exit, and then nothing more. The last message of a task that leaves is long, and takes its time. Every other time the
- * parent talks with the daemon before it receives. */
+ * parent talks with the daemon before it receives. A third argument is another number of messages there and back at first. */
 #include "common.h"
 #include <signal.h>
 
-enum { DATA = 5, GONE = 6, LENGTH = 200000, LAST = 12000000, ROUNDS = 20, COUNT = 50 };
+enum { DATA = 5, GONE = 6, LENGTH = 200000, LAST = 12000000, COUNT = 50 };
+
+static int rounds = 20;
 
 static int length_of(int number) { return number == COUNT - 1 ? LAST : LENGTH; }
 
@@ -57,14 +59,14 @@ static void child(const char *way) {
     int parent = pvm_parent(), got;
     if (strcmp(way, "first") == 0) {
         pvm_notify(PvmTaskExit, GONE, 1, &parent);
-        answer(parent, 1, ROUNDS);
+        answer(parent, 1, rounds);
         got = receive_all(parent, way, 0);
         printf(got == COUNT ? "all has arrived before the notice\n" : "FAILED: %d messages\n", got);
         fflush(stdout);
         pvm_exit();
         exit(0);
     }
-    answer(parent, 1, ROUNDS);
+    answer(parent, 1, rounds);
     send_all(parent, way);
     if (strcmp(way, "leave") == 0) {
         pvm_exit();
@@ -78,12 +80,13 @@ static void child(const char *way) {
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "exit";
     int times = count > 2 ? atoi(arguments[2]) : 1, all = 0, tid;
+    rounds = count > 3 ? atoi(arguments[3]) : rounds;
     if (pvm_parent() != PvmNoParent) {
         child(way);
     }
     if (strcmp(way, "first") == 0) {
         spawn("ending", arguments + 1, 1, &tid);
-        settle(tid, 1, ROUNDS);
+        settle(tid, 1, rounds);
         send_all(tid, way);
         printf("all was sent\n");
         pvm_exit();
@@ -95,7 +98,7 @@ int main(int count, char **arguments) {
         int number;
         spawn("ending", arguments + 1, 1, &tid);
         pvm_notify(PvmTaskExit, GONE, 1, &tid);
-        settle(tid, 1, ROUNDS);
+        settle(tid, 1, rounds);
         if (time % 2 == 1) {
             usleep(300000);
             pvm_pstat(pvm_mytid());

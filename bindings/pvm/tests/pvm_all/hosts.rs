@@ -1,17 +1,26 @@
 //! Two hosts: `scripts/pvm-hosts`, which makes them of namespaces.
 
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use crate::kills::{processes_of, wait_for_none};
 use crate::machine::{Machine, Said, clean};
 
-/// Run this program of a machine's directory on two hosts. The script has a machine of its own.
-fn run(machine: &Machine, options: &[&str], transport: &str, program: &[&str]) -> Said {
+/// The script. It has a machine of its own.
+fn script(machine: &Machine, transport: &str) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/pvm-hosts");
     let mut command = Command::new(script);
     clean(&mut command, machine.directory());
     command.env("PVM_AM_LIBRARY", machine.library()).env("PVM_AM", transport).env("PVM_AM_REPORT", "1");
+    command
+}
+
+/// Run this program of a machine's directory on two hosts.
+fn run(machine: &Machine, options: &[&str], transport: &str, program: &[&str]) -> Said {
+    let mut command = script(machine, transport);
     let said = machine.run(command.args(options).arg(machine.path(program[0])).args(&program[1..]), "");
     wait_for_none(|| processes_of(machine.directory()));
     said
@@ -75,4 +84,20 @@ fn two_tasks_use_the_interface_itself() {
     }
     let said = check(&[], "xdp:am0", &["order", "2000"], "2000 messages in their order");
     assert!(said.received() >= 2000 && said.errors.contains("over xdp:am0"), "{said:#?}");
+}
+
+#[test]
+fn where_namespaces_are_forbidden_the_script_says_what_grants_them() {
+    let machine = Machine::start();
+    machine.compile("all");
+    fs::write(machine.path("unshare"), "#!/bin/sh\necho 'unshare failed' >&2\nexit 1\n").expect("a file");
+    fs::set_permissions(machine.path("unshare"), fs::Permissions::from_mode(0o755)).expect("rights");
+    let path = format!("{}:{}", machine.directory().display(), env::var("PATH").expect("a path"));
+    let mut command = script(&machine, "shm+udp");
+    let said = machine.run(command.env("PATH", path).arg(machine.path("all")), "");
+    assert_eq!(said.status.and_then(|status| status.code()), Some(1), "{said:#?}");
+    let (first, rest) = said.errors.split_once('\n').expect("lines");
+    assert!(first == "unshare failed" && rest.starts_with("The kernel gives "), "{said:#?}");
+    let grants = if nix::unistd::geteuid().is_root() { "docker run --privileged" } else { "sudo sysctl -w " };
+    assert!(rest.contains(grants), "{said:#?}");
 }
