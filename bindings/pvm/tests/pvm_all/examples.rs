@@ -79,7 +79,8 @@ const CONSOLE: &Script = &[
     "mkfifo in; stdbuf -oL pvm <in >a & exec 3>in; echo 'spawn -4 -> fspmd' >&3; until grep -q finished a; do sleep 0.05; done; exec 3>&-; wait; cat a",
 ];
 
-/// Not here: `xep` with its tasks `mtile`, which need an X server and a mouse; `tnb`, a task that `thb` starts; and the tasks of the others.
+/// Not here: `xep` with its tasks `mtile`, which need an X server (on one, its picture was the same with the library and without it, and
+/// `descriptors.c` waits as it does); `tnb`, a task that `thb` starts and that waits for ever without it; and the tasks of the others.
 const EXAMPLES: &[Example] = &[
     plain("hello.pvm"),
     plain("master1"),

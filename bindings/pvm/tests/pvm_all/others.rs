@@ -8,12 +8,12 @@ use crate::machine::Machine;
 /// A program, its arguments, what it says, and how many active messages that takes.
 type Program = (&'static str, &'static [&'static str], &'static str, u64);
 
-/// The last one has others that are killed. A pair agrees later over `amd` than over other transports, so each child of the one before has
-/// 100 messages there and back first: its last ones are to go as active messages.
+/// The last one has others that are killed. A pair agrees later over `amd` than over other transports, so the children that end
+/// have 100 messages there and back first: their last ones are to go as active messages.
 const PROGRAMS: [Program; 5] = [
     ("order", &["2000"], "2000 messages in their order", 2500),
     ("all", &["7", "60"], "7 tasks, 60 rounds: all contents are right", 800),
-    ("ending", &["kill", "6"], "6 tasks have ended, with whole messages", 100),
+    ("ending", &["kill", "6", "100"], "6 tasks have ended, with whole messages", 100),
     ("ending", &["leave", "3", "100"], "3 tasks have ended, with whole messages", 150),
     ("kills", &["20"], "20 kills, and all others have gone on", 400),
 ];
