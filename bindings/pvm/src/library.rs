@@ -27,6 +27,9 @@ pub(crate) enum Unknown {
     Structure(&'static str),
 }
 
+/// What PVM may take beside the bytes of a fragment.
+const PVMS_OWN: c_int = 4096;
+
 /// Declares the functions and variables, and how they are found.
 macro_rules! symbols {
     ($(fn $function:ident = $name:ident($($argument:ty),*) $(-> $result:ty)?;)* $(static $variable:ident = $symbol:ident;)*) => {
@@ -174,14 +177,38 @@ impl Library {
 
     /// Append a copy of these bytes to a message, as one fragment.
     pub(crate) fn append(&self, message: *mut Pmsg, bytes: &[u8]) {
-        // SAFETY: a new fragment has the room that it was made with; it is in no ring.
+        self.append_empty(message, bytes.len());
+        self.fill(message, bytes);
+    }
+
+    /// Append a fragment with room for this many bytes. `false` if no fragment has so much.
+    pub(crate) fn append_empty(&self, message: *mut Pmsg, room: usize) -> bool {
+        let length = room.checked_add(HEADROOM).and_then(|length| c_int::try_from(length).ok());
+        let Some(length) = length.filter(|length| *length <= c_int::MAX - PVMS_OWN) else { return false };
+        // SAFETY: a new fragment is in no ring. PVM ends the program if it has no memory.
         unsafe {
-            let frag = (self.new_fragment)((bytes.len() + HEADROOM) as c_int);
+            let frag = (self.new_fragment)(length);
             (*frag).data = (*frag).buffer.add(HEADROOM);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), (*frag).data, bytes.len());
-            (*frag).length = bytes.len() as c_int;
             layout::append(message, frag);
         }
+        true
+    }
+
+    /// Copy these bytes to the room that a message's last fragment has left. `false` if it has less.
+    pub(crate) fn fill(&self, message: *mut Pmsg, bytes: &[u8]) -> bool {
+        // SAFETY: a message that this library has made. A ring without fragments has no room, and the others have what they were made with.
+        unsafe {
+            let frag = (*(*message).frags).previous;
+            let used = HEADROOM + usize::try_from((*frag).length).unwrap_or(0);
+            let left = usize::try_from((*frag).room).unwrap_or(0).saturating_sub(used);
+            if bytes.len() > left {
+                return false;
+            }
+            ptr::copy_nonoverlapping(bytes.as_ptr(), (*frag).buffer.add(used), bytes.len());
+            (*frag).length += bytes.len() as c_int;
+            (*message).length += bytes.len() as c_int;
+        }
+        true
     }
 
     /// This task's number; not positive before the daemon has given one.

@@ -113,8 +113,10 @@ pub(crate) struct Head {
     pub(crate) encoding: c_int,
     pub(crate) wait_id: c_int,
     pub(crate) source: c_int,
-    /// The number of fragments whose lengths are in front of the bytes. 0: the bytes are one fragment.
-    pub(crate) lengths: u32,
+    /// The pieces are parts of one fragment. Otherwise each has whole fragments, with their lengths in front of the bytes.
+    pub(crate) is_cut: bool,
+    /// The length of that fragment, or the number of those.
+    pub(crate) size: u32,
     /// Another piece follows.
     pub(crate) has_more: bool,
     /// Another piece was before this one.
@@ -129,17 +131,21 @@ const fn join(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
-/// The number behind that of a piece. It has 30 bits.
+/// The number behind that of a piece. It has 29 bits.
 pub(crate) const fn next(nth: u32) -> u32 {
-    (nth + 1) & (u32::MAX >> 2)
+    (nth + 1) & (u32::MAX >> 3)
 }
 
+/// The words of a head.
+pub(crate) const WORDS: usize = 4;
+
 impl Head {
-    pub(crate) fn words(self) -> [u64; 4] {
+    pub(crate) fn words(self) -> [u64; WORDS] {
+        let flags = u32::from(self.has_more) | u32::from(self.is_later) << 1 | u32::from(self.is_cut) << 2;
         [
             join(self.tag as u32, self.context as u32),
             join(self.encoding as u32, self.wait_id as u32),
-            join(self.lengths, u32::from(self.has_more) | u32::from(self.is_later) << 1 | self.nth << 2),
+            join(self.size, flags | self.nth << 3),
             join(self.source as u32, self.destination as u32),
         ]
     }
@@ -151,10 +157,11 @@ impl Head {
             context: high(0) as c_int,
             encoding: low(1) as c_int,
             wait_id: high(1) as c_int,
-            lengths: low(2),
+            size: low(2),
             has_more: high(2) & 1 != 0,
             is_later: high(2) & 2 != 0,
-            nth: high(2) >> 2,
+            is_cut: high(2) & 4 != 0,
+            nth: high(2) >> 3,
             source: low(3) as c_int,
             destination: high(3) as c_int,
         }
@@ -164,13 +171,10 @@ impl Head {
 /// The bytes of one length of a fragment.
 pub(crate) const LENGTH: usize = 4;
 
-/// The fragments of a piece. `None` if the lengths are not those of the bytes.
-fn fragments(head: Head, payload: &[u8]) -> Option<Vec<&[u8]>> {
-    if head.lengths == 0 {
-        return Some(if payload.is_empty() { vec![] } else { vec![payload] });
-    }
-    let (lengths, mut bytes) = payload.split_at_checked(LENGTH.checked_mul(head.lengths as usize)?)?;
-    let mut list = Vec::with_capacity(head.lengths as usize);
+/// The fragments of a piece that has whole ones. `None` if their lengths are not those of the bytes.
+fn fragments(count: u32, payload: &[u8]) -> Option<Vec<&[u8]>> {
+    let (lengths, mut bytes) = payload.split_at_checked(LENGTH.checked_mul(count as usize)?)?;
+    let mut list = Vec::with_capacity(count as usize);
     for length in lengths.chunks_exact(LENGTH) {
         let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
         let (fragment, rest) = bytes.split_at_checked(length)?;
@@ -178,6 +182,17 @@ fn fragments(head: Head, payload: &[u8]) -> Option<Vec<&[u8]>> {
         bytes = rest;
     }
     bytes.is_empty().then_some(list)
+}
+
+/// Add a piece to its message. The first one makes room for the others. `false` if it is none of this message.
+fn add(library: &Library, message: *mut Pmsg, head: Head, payload: &[u8]) -> bool {
+    if head.is_cut {
+        let has_room = head.is_later || head.size == 0 || library.append_empty(message, head.size as usize);
+        return has_room && (payload.is_empty() || library.fill(message, payload));
+    }
+    let Some(fragments) = fragments(head.size, payload) else { return false };
+    fragments.into_iter().for_each(|fragment| library.append(message, fragment));
+    true
 }
 
 /// The task's number in the name of its node.
@@ -260,16 +275,17 @@ impl Pairs {
     pub(crate) fn take_back(&mut self) -> Vec<(Loose, c_int, c_int)> {
         let library = self.library;
         let build = |(head, payload): (Head, Vec<u8>)| {
-            let message = library.build(&fragments(head, &payload)?, head.encoding);
+            let message = library.build(&[], head.encoding);
+            add(library, message, head, &payload);
             // SAFETY: it was just made.
             unsafe {
                 (*message).context = head.context;
                 (*message).wait_id = head.wait_id;
                 (*message).source = head.source;
             }
-            Some((Loose(message), head.destination, head.tag))
+            (Loose(message), head.destination, head.tag)
         };
-        mem::take(&mut self.back).into_iter().filter_map(build).collect()
+        mem::take(&mut self.back).into_iter().map(build).collect()
     }
 
     /// The program calls: its messages are built from what the progress thread has received.
@@ -295,7 +311,9 @@ impl Pairs {
             self.dropped.extend(pair.part.take());
         }
         pair.expects = next(head.nth);
-        let Some(fragments) = fragments(head, payload).filter(|_| !pair.is_gone) else { return };
+        if pair.is_gone {
+            return;
+        }
         let whole = match (pair.part.take(), head.is_later) {
             (Some(part), true) => part.into_raw(),
             // Its first pieces were dropped.
@@ -306,7 +324,10 @@ impl Pairs {
                 library.build(&[], head.encoding)
             }
         };
-        fragments.into_iter().for_each(|fragment| library.append(whole, fragment));
+        if !add(library, whole, head, payload) {
+            self.dropped.push(Loose(whole));
+            return;
+        }
         if head.has_more {
             pair.part = Some(Loose(whole));
             return;
@@ -393,10 +414,11 @@ mod tests {
         encoding: 0x1000_0000,
         wait_id: -3,
         source: 0x40002,
-        lengths: 0,
+        is_cut: false,
+        size: 3,
         has_more: true,
         is_later: false,
-        nth: u32::MAX >> 2,
+        nth: u32::MAX >> 3,
         destination: 0x80003,
     };
 
@@ -404,20 +426,18 @@ mod tests {
     fn a_head_is_in_words_as_it_was() {
         let words = HEAD.words();
         assert_eq!(Head::of(|at| words[at]), HEAD);
-        let later = Head { has_more: false, is_later: true, ..HEAD };
+        let later = Head { has_more: false, is_later: true, is_cut: true, ..HEAD };
         assert_eq!(Head::of(|at| later.words()[at]), later);
     }
 
     #[test]
     fn fragments_are_cut_where_their_lengths_say() {
-        assert_eq!(fragments(HEAD, b"abc"), Some(vec![&b"abc"[..]]));
-        assert_eq!(fragments(HEAD, b""), Some(vec![]));
-        let two = Head { lengths: 2, ..HEAD };
+        assert_eq!(fragments(0, b""), Some(vec![]));
         let payload = [&1_u32.to_le_bytes()[..], &2_u32.to_le_bytes(), b"abc"].concat();
-        assert_eq!(fragments(two, &payload), Some(vec![&b"a"[..], b"bc"]));
-        assert_eq!(fragments(two, &payload[..10]), None, "a byte is missing");
-        assert_eq!(fragments(two, &[&payload[..], b"d"].concat()), None, "a byte too many");
-        assert_eq!(fragments(Head { lengths: u32::MAX, ..HEAD }, &payload), None);
+        assert_eq!(fragments(2, &payload), Some(vec![&b"a"[..], b"bc"]));
+        assert_eq!(fragments(2, &payload[..10]), None, "a byte is missing");
+        assert_eq!(fragments(2, &[&payload[..], b"d"].concat()), None, "a byte too many");
+        assert_eq!(fragments(u32::MAX, &payload), None);
     }
 
     #[test]

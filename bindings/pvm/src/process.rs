@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::environment;
 use crate::library::Library;
-use crate::pair::{Loose, Pairs, name_of};
+use crate::pair::{Loose, Pairs, WORDS, name_of};
 use crate::progress::{self, Step};
 use crate::{wait, watch};
 
@@ -215,6 +215,11 @@ impl Process {
             self.bell.wake();
         }
         handled > 0 || !self.endpoint.prepare_wait().unwrap_or(true)
+    }
+
+    /// The longest piece of a message to this task: what a frame has room for, beside the words. `None` if there is no connection.
+    pub(crate) fn longest_to(&self, task: c_int) -> Option<usize> {
+        self.endpoint.frame_payload(self.pairs.stage(task).1?, WORDS)
     }
 
     /// Whether a sleep on the descriptor misses nothing.

@@ -8,7 +8,7 @@ use am_api::RequestError;
 use crate::layout::{self, IN_PLACE, Pmsg};
 use crate::library::Library;
 use crate::pair::{Head, LENGTH, next};
-use crate::process::{self, LONGEST, PIECE};
+use crate::process::{self, PIECE};
 
 /// How far a message was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,22 +76,26 @@ pub(crate) unsafe fn send(
     let own = library.own_encoding();
     let may_cut = encoding == IN_PLACE || encoding == own;
     let encoding = if encoding == IN_PLACE { own } else { encoding };
+    let total = all.iter().map(|fragment| fragment.len()).sum::<usize>() as u32;
+    let longest = process::with(|process| process.longest_to(to)).flatten();
+    let Some(longest) = longest else { return Sent::Ended };
     let head = Head {
         tag,
         context,
         encoding,
         wait_id,
         source: library.own_tid(),
-        lengths: 0,
+        is_cut: may_cut,
+        size: total,
         has_more: false,
         is_later: false,
         nth: 0,
         destination: to,
     };
     loop {
-        let piece = next_piece(&all, *progress, may_cut, LONGEST);
+        let piece = next_piece(&all, *progress, may_cut, longest);
         let is_later = *progress != Progress::default();
-        match send_piece(to, Head { is_later, ..head }, &piece, may_cut) {
+        match send_piece(to, Head { is_later, ..head }, &piece) {
             Ok(()) if piece.has_more => *progress = piece.then,
             Ok(()) => return Sent::All,
             Err(error) if error.is_temporary() => return Sent::Blocked,
@@ -100,12 +104,13 @@ pub(crate) unsafe fn send(
     }
 }
 
-fn send_piece(to: c_int, head: Head, piece: &Piece<'_>, may_cut: bool) -> Result<(), RequestError> {
+fn send_piece(to: c_int, head: Head, piece: &Piece<'_>) -> Result<(), RequestError> {
     let mut lengths = vec![];
-    if !may_cut {
+    let mut head = Head { has_more: piece.has_more, ..head };
+    if !head.is_cut {
         lengths.extend(piece.fragments.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
+        head.size = piece.fragments.len() as u32;
     }
-    let head = Head { lengths: (lengths.len() / LENGTH) as u32, has_more: piece.has_more, ..head };
     let parts: Vec<IoSlice<'_>> =
         [&lengths[..]].into_iter().chain(piece.fragments.iter().copied()).map(IoSlice::new).collect();
     let sent = process::with(|process| {
