@@ -151,13 +151,12 @@ pub(crate) fn close(time: Duration) {
 fn wait_accepted(time: Duration) {
     let until = Instant::now() + time;
     while with(Process::is_all_accepted) == Some(false) && Instant::now() < until {
-        let descriptor = with(|process| {
-            process.poll();
-            process.prepare_wait().then(|| process.descriptor())
-        });
+        // The turn comes last: it may receive what this waits for.
+        let descriptor = with(|process| process.prepare_wait().then(|| process.descriptor()));
         if let Some(Some(descriptor)) = descriptor {
             wait::sleep_on(&[descriptor], Some(until.saturating_duration_since(Instant::now())));
         }
+        _ = with(Process::poll);
     }
 }
 
@@ -225,6 +224,11 @@ impl Process {
     /// Whether a sleep on the descriptor misses nothing.
     pub(crate) fn prepare_wait(&mut self) -> bool {
         !self.pairs.has_arrived() && self.endpoint.prepare_wait().unwrap_or(false)
+    }
+
+    /// Whether nothing has arrived, and what was sent waits for room in the transport.
+    pub(crate) fn waits_for_room(&mut self) -> bool {
+        !self.pairs.has_arrived() && !self.node.has_work() && self.endpoint.next_deadline().is_zero()
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {

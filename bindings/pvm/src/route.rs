@@ -40,6 +40,8 @@ const NOT_IMPLEMENTED: c_int = -24;
 
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
+/// How long a send sleeps that waits for room in a transport, which does not announce it.
+const ROOM: Duration = Duration::from_micros(50);
 /// How long a message of the daemon waits while others send without a pause.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a task that ends waits until its messages are accepted.
@@ -273,18 +275,18 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     }
 }
 
-/// One turn of a send that waits. Returns how many messages have arrived, or PVM's error.
+/// One turn of a send that waits. Returns how many messages have arrived, or PVM's error. It rests first: the turn may receive what the send waits
+/// for, and the caller has to look before it rests again.
 fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> c_int {
+    rest(library, idle, until);
     let handled = process::with(Process::poll).unwrap_or(0);
     let count = deliver(library);
-    let found = look(library);
+    let found = if is_look_due() { look(library) } else { 0 };
     if found < 0 {
         return found;
     }
     if handled > 0 || count + found > 0 {
         idle.end();
-    } else {
-        rest(library, idle, until);
     }
     count + found
 }
@@ -294,14 +296,21 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     if idle.spins() {
         return hint::spin_loop();
     }
-    let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
+    let armed = process::with(|process| match process.prepare_wait() {
+        true => Some((process.descriptor(), None)),
+        false => process.waits_for_room().then(|| (process.descriptor(), Some(ROOM))),
+    });
     let own = library.own_descriptors().iter().copied();
-    let descriptors: Vec<c_int> = match armed {
-        // Something has arrived just now, or waits for room: then the task that makes room needs a processor.
+    let (descriptors, most): (Vec<c_int>, _) = match armed {
+        // Something has arrived just now.
         Some(None) => return thread::yield_now(),
-        Some(Some(descriptor)) => own.chain([descriptor]).collect(),
-        None => own.collect(),
+        Some(Some((descriptor, most))) => (own.chain([descriptor]).collect(), most),
+        None => (own.collect(), None),
     };
+    if most.is_some() {
+        sleep_on(&descriptors, most);
+        return;
+    }
     sleep_on(&descriptors, until.map(|until| until.saturating_duration_since(Instant::now())));
     // It may be the daemon that ended the sleep.
     *LOOKED.lock() = None;
