@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::net::Ipv4Addr;
-use std::slice;
+use std::{ptr, slice};
 use std::sync::OnceLock;
 
 use am_c_runtime::{at_exit, call};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::layout::{self, CONTROL, Pmsg};
 use crate::library::{Handler, Library};
 use crate::pvm_route::{NOW, Within, within};
-use crate::{agree, ending, environment, process, route, watch};
+use crate::{agree, ending, environment, memory, process, route, watch};
 
 /// PVM's error where the daemon cannot be reached.
 const SYSTEM_ERROR: c_int = -14;
@@ -184,6 +184,35 @@ pub unsafe extern "C-unwind" fn pvmendtask() -> c_int {
     }
     // SAFETY: the caller's promise.
     unsafe { (library.end_task)() }
+}
+
+/// Memory for a fragment.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn da_new(len: c_int) -> *mut c_char {
+    let Some(library) = Library::get() else { return ptr::null_mut() };
+    let free = process::is_open().then(|| usize::try_from(len).ok().and_then(memory::take)).flatten();
+    // SAFETY: the caller's promise.
+    free.map_or_else(|| unsafe { (library.new_bytes)(len) }, <*mut u8>::cast)
+}
+
+/// A fragment gives up its memory.
+///
+/// # Safety
+/// As PVM calls it.
+// SAFETY: its name is to take the place of PVM's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn da_unref(bytes: *mut c_char) {
+    let Some(library) = Library::get() else { return };
+    // SAFETY: the caller's promise. A task with a node has the version of PVM that is known.
+    unsafe {
+        if !(process::is_open() && memory::keep(bytes.cast())) {
+            (library.unref_bytes)(bytes);
+        }
+    }
 }
 
 /// Let a function of the program take messages of this kind.

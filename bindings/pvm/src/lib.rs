@@ -15,6 +15,7 @@
 //!   process.rs               the task's node; environment.rs: its transports, PVM_AM
 //!   progress.rs              a thread that receives while the program computes
 //!   pvm_route.rs             PVM's own mroute; wait.rs: a sleep on its descriptors and the node's; watch.rs: the program's sleep on them
+//!   memory.rs                memory of fragments that is used again
 //!   library.rs, layout.rs    PVM's functions, variables and structures, checked at load
 //!   check.rs                 what `pvm-am check` asks
 //!   ending.rs                the end of the machine
@@ -33,6 +34,7 @@ mod environment;
 mod idle;
 mod layout;
 mod library;
+mod memory;
 mod pair;
 mod process;
 mod progress;
@@ -42,4 +44,6 @@ mod send;
 mod wait;
 mod watch;
 
-pub use calls::{hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvm_notify, pvmendtask, pvmmcast};
+pub use calls::{
+    da_new, da_unref, hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvm_notify, pvmendtask, pvmmcast,
+};

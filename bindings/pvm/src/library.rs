@@ -7,6 +7,7 @@ use std::{mem, ptr, slice};
 use libc::timeval;
 
 use crate::layout::{self, Frag, HEADROOM, Pmsg, XDR};
+use crate::memory;
 
 /// A function of the program that takes a message.
 pub(crate) type Handler = Option<unsafe extern "C-unwind" fn(c_int) -> c_int>;
@@ -76,6 +77,8 @@ symbols! {
     fn free_message = umbuf_free(*mut Pmsg) -> c_int;
     fn unref_message = pmsg_unref(*mut Pmsg);
     fn new_fragment = fr_new(c_int) -> *mut Frag;
+    fn new_bytes = da_new(c_int) -> *mut c_char;
+    fn unref_bytes = da_unref(*mut c_char);
     fn set_encoding = pmsg_setenc(*mut Pmsg, c_int) -> c_int;
     fn message = midtobuf(c_int) -> *mut Pmsg;
     fn bufinfo = pvm_bufinfo(c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int;
@@ -159,6 +162,7 @@ impl Library {
             wanted((*message).encoding == XDR, "the encoding is elsewhere")?;
             let first = (*(*message).frags).next;
             wanted((*first).room as usize == 5 + HEADROOM && (*first).length == 5, "a fragment is another one")?;
+            wanted(*memory::references((*first).buffer) == 1, "a fragment's count of references is elsewhere")?;
             wanted(layout::fragments(message).map(<[u8]>::len).eq([5, 3]), "the ring of fragments is another one")
         }
     }

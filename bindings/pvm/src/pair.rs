@@ -81,12 +81,17 @@ pub(crate) struct Pairs {
     pub(crate) is_away: bool,
     /// What it has received.
     copies: Vec<Copied>,
+    /// Memory for further copies.
+    spare: Vec<Vec<u8>>,
     /// Messages that have come back, and that no task has got.
     back: Vec<(Head, Vec<u8>)>,
     /// Messages that are not whole, and will not be.
     dropped: Vec<Loose>,
     pub(crate) counts: Counts,
 }
+
+/// The most copies whose memory is kept for others.
+const MOST_SPARE: usize = 256;
 
 /// What the progress thread has received.
 #[derive(Debug)]
@@ -214,6 +219,7 @@ impl Pairs {
             ready: VecDeque::new(),
             is_away: false,
             copies: vec![],
+            spare: vec![],
             back: vec![],
             dropped: vec![],
             counts: Counts::default(),
@@ -251,10 +257,13 @@ impl Pairs {
     /// A piece of a message has arrived.
     pub(crate) fn arrived<S>(&mut self, message: &Message<'_, S>) {
         let head = Head::of(|at| message.word(at));
-        match self.is_away {
-            true => self.copies.push(Copied::Piece(head, message.payload().to_vec())),
-            false => self.take_piece(head, message.payload()),
+        if !self.is_away {
+            return self.take_piece(head, message.payload());
         }
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(message.payload());
+        self.copies.push(Copied::Piece(head, copy));
     }
 
     /// A message has come back. If no task has got it, it goes by PVM's route.
@@ -295,7 +304,12 @@ impl Pairs {
         }
         for copied in mem::take(&mut self.copies) {
             match copied {
-                Copied::Piece(head, payload) => self.take_piece(head, &payload),
+                Copied::Piece(head, payload) => {
+                    self.take_piece(head, &payload);
+                    if self.spare.len() < MOST_SPARE {
+                        self.spare.push(payload);
+                    }
+                }
                 Copied::End(task) => self.drop_part(task),
             }
         }
