@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::net::Ipv4Addr;
-use std::{ptr, slice};
 use std::sync::OnceLock;
+use std::{ptr, slice};
 
 use am_c_runtime::{at_exit, call};
 use libc::timeval;

@@ -21,10 +21,9 @@ use crate::{wait, watch};
 pub(crate) const ENDPOINT: &str = "pvm";
 /// The handler of a piece of a message.
 pub(crate) const PIECE: HandlerId = HandlerId(0);
-/// The longest payload of an active message. A longer message of PVM's goes in pieces: one side fills the next piece while the other empties this one,
-/// and both stay in memory that is warm.
+/// The longest payload of an active message: a fragment of XDR, which is not cut. All else goes in pieces of a frame.
 pub(crate) const LONGEST: usize = 32 << 10;
-/// What the messages of all tasks may take that are not whole.
+/// What such messages of all tasks may take while they are not whole.
 const MEMORY: usize = 64 << 20;
 
 /// What a task needs to send active messages.

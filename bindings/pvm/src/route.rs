@@ -40,8 +40,11 @@ const NOT_IMPLEMENTED: c_int = -24;
 
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
-/// How long a send sleeps that waits for room in a transport, which does not announce it.
+
+/// How long a send sleeps that waits for room in a transport. The transport announces none, and a yield instead would cost a time slice of
+/// another task.
 const ROOM: Duration = Duration::from_micros(50);
+
 /// How long a message of the daemon waits while others send without a pause.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a task that ends waits until its messages are accepted.
@@ -275,8 +278,8 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     }
 }
 
-/// One turn of a send that waits. Returns how many messages have arrived, or PVM's error. It rests first: the turn may receive what the send waits
-/// for, and the caller has to look before it rests again.
+/// One turn of a send that waits. Returns how many messages have arrived, or PVM's error. It rests first: the turn may receive what the send
+/// waits for, and the caller looks before it rests again.
 fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> c_int {
     rest(library, idle, until);
     let handled = process::with(Process::poll).unwrap_or(0);
@@ -298,20 +301,20 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     }
     let armed = process::with(|process| match process.prepare_wait() {
         true => Some((process.descriptor(), None)),
-        false => process.waits_for_room().then(|| (process.descriptor(), Some(ROOM))),
+        false => {
+            let waits = IS_SENDING.load(Ordering::Relaxed) && process.waits_for_room();
+            waits.then(|| (process.descriptor(), Some(ROOM)))
+        }
     });
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let own = library.own_descriptors().iter().copied();
-    let (descriptors, most): (Vec<c_int>, _) = match armed {
+    let (descriptors, time): (Vec<c_int>, _) = match armed {
         // Something has arrived just now.
         Some(None) => return thread::yield_now(),
-        Some(Some((descriptor, most))) => (own.chain([descriptor]).collect(), most),
-        None => (own.collect(), None),
+        Some(Some((descriptor, most))) => (own.chain([descriptor]).collect(), most.or(left)),
+        None => (own.collect(), left),
     };
-    if most.is_some() {
-        sleep_on(&descriptors, most);
-        return;
-    }
-    sleep_on(&descriptors, until.map(|until| until.saturating_duration_since(Instant::now())));
+    sleep_on(&descriptors, time);
     // It may be the daemon that ended the sleep.
     *LOOKED.lock() = None;
 }
