@@ -16,6 +16,10 @@ pub(crate) const TRANSPORT: &str = "PVM_AM";
 /// The variable that asks for a line on standard error when a task ends.
 pub(crate) const REPORT: &str = "PVM_AM_REPORT";
 
+/// The frames of a task over shared memory, of 16 KiB. What the progress thread frees is used only when all others are in use, so a task gets
+/// to write each of its frames: more would be as much cold memory.
+const FRAMES: usize = 1024;
+
 /// Tasks of one host by shared memory, others by UDP. Neither needs rights.
 const DEFAULT: &str = "shm+udp";
 
@@ -53,7 +57,7 @@ pub(crate) struct Link {
 impl Link {
     fn of(library: &Library) -> Link {
         let name = format!("pvm-{:012x}", machine(library) & 0xffff_ffff_ffff);
-        Link { transport: format!("shm:{name},members=64"), file: format!("/dev/shm/am-{name}.shm") }
+        Link { transport: format!("shm:{name},members=64,frames={FRAMES}"), file: format!("/dev/shm/am-{name}.shm") }
     }
 }
 
