@@ -62,6 +62,20 @@ impl Frame {
         (self.number_and_length >> 32) as u32
     }
 
+    /// With `N` bytes, which `fill` writes.
+    ///
+    /// # Safety
+    /// This is the only handle, and the frame has room for `N` bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn filled<const N: usize>(mut self, fill: impl FnOnce(&mut [u8; N])) -> Frame {
+        debug_assert!(self.is_unique() && N <= self.room());
+        self.slot().witness.write();
+        // SAFETY: as in `space`, by the caller.
+        fill(unsafe { self.data.cast().as_mut() });
+        self.number_and_length = pack(self.number(), N as u32);
+        self
+    }
+
     #[inline]
     pub(crate) fn region(&self) -> NonNull<Region> {
         self.region

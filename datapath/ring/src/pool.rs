@@ -111,6 +111,17 @@ impl Pool {
         Some(unsafe { Frame::new(self.region, index, region.layout.headroom as u32, 0) })
     }
 
+    /// A free frame of `N` bytes, which `fill` writes; `None` if all are in use, or have room for fewer.
+    #[inline(always)]
+    pub fn take_filled<const N: usize>(&self, fill: impl FnOnce(&mut [u8; N])) -> Option<Frame> {
+        let region = self.region();
+        if region.layout.stride - region.layout.headroom < N {
+            return None;
+        }
+        // SAFETY: a free frame starts behind the headroom, so it has this room, and this is its only handle.
+        self.take().map(|frame| unsafe { frame.filled(fill) })
+    }
+
     /// A frame with these bytes; `None` if all are in use, or there are too many bytes.
     pub fn copy(&self, bytes: &[u8]) -> Option<Frame> {
         let mut frame = self.take()?;

@@ -33,7 +33,7 @@ use crate::process::Process;
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
 /// The version of the whole segment, lanes and locks included.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 const GEOMETRY_OFFSET: usize = 16;
 const CHANGES_OFFSET: usize = 512;

@@ -23,7 +23,7 @@ use am_wire::control::Name;
 use am_wire::{Address, EtherType};
 
 /// The version of packets and region. Program and daemon must have the same.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The most bytes of a packet.
 pub const MAX_PACKET: usize = 512;

@@ -5,6 +5,9 @@
 //! copied in pieces of 16 bytes are read again sooner than in pieces of 8, which header fields straddle; for a page or
 //! more, `rep movsb` is fastest.
 
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+use super::shape::ONE_LINE;
+
 /// The least length that [`copy`] takes. Miri, the model checker and other processors have only words.
 pub(super) const FEWEST: usize =
     if cfg!(all(target_arch = "x86_64", not(miri), not(loom))) { PIECE + 1 } else { usize::MAX };
@@ -36,6 +39,33 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     unreachable!("{len} bytes from {from:?} to {to:?}: only words are copied here");
+}
+
+/// Copy the bytes of a record of one line.
+///
+/// # Safety
+/// As for [`copy`], with [`ONE_LINE`] bytes in each range.
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+#[inline(always)]
+pub(super) unsafe fn copy_line(from: *const u8, to: *mut u8) {
+    const { assert!(ONE_LINE == 3 * PIECE + 12, "the last piece overlaps the one before") };
+    // SAFETY: the caller's. The last piece ends where the ranges do.
+    unsafe {
+        core::arch::asm!(
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 44]",
+            "movups [{to}], {a}",
+            "movups [{to} + 16], {b}",
+            "movups [{to} + 32], {c}",
+            "movups [{to} + 44], {d}",
+            from = in(reg) from,
+            to = in(reg) to,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 /// Copy 17 to 64 bytes, two pieces from each end: no loop for the frames that there are most of.

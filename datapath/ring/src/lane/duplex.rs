@@ -1,5 +1,6 @@
 //! The two lanes between this process and another one.
 
+use super::receiver::Looked;
 use super::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
 use crate::{Frame, Pool};
 
@@ -100,6 +101,28 @@ impl Duplex {
     // Always: it is the loop of each receive.
     #[inline(always)]
     pub fn next(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
+        if burst.records == 0 {
+            return None;
+        }
+        match self.from.look_for_line() {
+            Looked::Nothing => {
+                self.was_empty = true;
+                None
+            }
+            Looked::Line { has_more } => {
+                let Some(frame) = pool.take_filled(|bytes| self.from.copy_line(bytes)) else {
+                    return self.next_any(burst, pool, counters);
+                };
+                self.was_empty = false;
+                burst.records = if burst.waits && !has_more { 0 } else { burst.records - 1 };
+                if self.from.leave_line(has_more) { Some(frame) } else { self.next_any(burst, pool, counters) }
+            }
+            Looked::Other => self.next_any(burst, pool, counters),
+        }
+    }
+
+    #[inline(never)]
+    fn next_any(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
         while burst.records > 0 {
             burst.records -= 1;
             let length = match self.from.peek() {

@@ -3,20 +3,25 @@
 //! ```text
 //!   Sender                                                   Receiver
 //!     │ push     copied in, not visible yet                     ▲ take    copied out, and judged there
-//!     │ publish  now all of them are visible                    │ peek    how long is the next?
+//!     │ publish  now all of them are visible                    │ peek    is one there, how long?
 //!     ▼                                                         │
 //!   ┌────────┬──────┬────────────────────┬──────────────────────────────────────────────────┐
 //!   │ offered│ tail │ accepted, released │ records, each on whole lines of the cache        │
 //!   └────────┴──────┴────────────────────┴──────────────────────────────────────────────────┘
 //!     the sender's    the receiver's       ┌──────┬─────────────────┐┌──────┬────────┬────────
-//!                                          │length│ bytes           ││length│ bytes  │ 0 …
+//!                                          │ word │ bytes           ││ word │ bytes  │ …
 //!                                          └──────┴─────────────────┘└──────┴────────┴────────
+//!                                            lap, length, more
 //! ```
 //!
-//! A record starts with its length; 0 means that nothing is there yet. The receiver polls the line on which the frame
-//! arrives, and both sides share no other line for each frame. A frame of 60 bytes and its length fill one line. Before
-//! a record becomes visible, the sender sets the length behind it to 0. A record never wraps: if it does not fit before
+//! A record starts with a word: the lap through the memory in which it is written, its length, and whether another record became visible
+//! together with it. A word of another lap says that nothing is there yet. The receiver polls the line on which the frame arrives, and both
+//! sides share no other line for each frame. A frame of 60 bytes and its word fill one line. A record never wraps: if it does not fit before
 //! the end, a mark says that the next record is at the start.
+//!
+//! A line that has other bytes than a word at its start could look like a record: in the first lap of a session, and in the lap after a
+//! record of several lines. There the sender clears the word behind a record before that record becomes visible. Where all lines had
+//! frames of one line in the lap before, it writes no line but the frame's own.
 //!
 //! A [`Duplex`] is the two lanes between two processes, with the loop that receives. A [`SleepWord`] says whether a process has to be woken.
 //!
@@ -35,7 +40,7 @@
 //!   sender                                     receiver
 //!
 //!   store offered = 0, fence           (E)     copy a record, fence                  (F)
-//!   store length of the first = 0              load offered: still mine? else forget the copy
+//!   clear the first word                       load offered: still mine? else forget the copy
 //!   store offered = session            (G)     load offered: a new one               (H)
 //!                                              store released = 0, accepted = session  (J)
 //!   load accepted: only then does      (K)
@@ -47,17 +52,18 @@
 //! # Barriers
 //!
 //! ```text
-//!   load released        (A) Acquire           load length           (C) Acquire
-//!   write bytes, next length = 0               read bytes
-//!   store length         (B) Release           store released        (D) Release
+//!   load released        (A) Acquire           load word             (C) Acquire
+//!   write bytes, clear the next word           read bytes
+//!   store word           (B) Release           store released        (D) Release
 //! ```
 //!
-//! B pairs with C and D with A, as in the kernel's `net/xdp/xsk_queue.h`. Of records that become visible together, only the length
-//! of the first is stored with Release, and last: the receiver does not reach the others before. A bit in each length
+//! B pairs with C and D with A, as in the kernel's `net/xdp/xsk_queue.h`. Of records that become visible together, only the word
+//! of the first is stored with Release, and last: the receiver does not reach the others before. A bit in each word
 //! says whether another record came with it, so that the receiver of a single frame does not wait for the next line in
-//! vain. E and F are the two halves of a sequence lock; G pairs with H, J with K.
+//! vain. A word that is not cleared was read by this receiver in the lap before, so it sees that one or the next. E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
 mod copy;
+mod cursor;
 mod duplex;
 mod holds;
 mod receiver;

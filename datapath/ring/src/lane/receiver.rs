@@ -5,7 +5,10 @@ use am_wire::Buffer;
 use crate::Frame;
 use crate::sync::{Ordering::*, fence};
 
-use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal};
+use super::cursor::Cursor;
+use super::shape::{
+    ACCEPTED, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, WORD, behind, lines_of, parts_of, refusal, word_of,
+};
 use super::{LaneLayout, Pair, Shared};
 
 /// The result of [`Receiver::peek`].
@@ -21,6 +24,16 @@ pub enum Peeked {
     Invalid,
 }
 
+/// The result of [`Receiver::look_for_line`].
+pub(super) enum Looked {
+    /// A frame of one line, and whether another record came with it.
+    Line { has_more: bool },
+    /// Nothing, in an open session.
+    Nothing,
+    /// Anything else: [`Receiver::peek`].
+    Other,
+}
+
 /// The receiving side of a lane. One process at a time has it.
 #[derive(Debug)]
 pub struct Receiver {
@@ -32,12 +45,11 @@ pub struct Receiver {
     open: bool,
     /// Whether another record came with the last one.
     has_more: bool,
-    /// Lines ever read. From `released` on, the sender cannot use them yet.
-    read: u32,
-    /// Where the length of the next record is: that of line `read`.
-    next: usize,
+    /// Behind the lines that were read. The run ends where lines are given back. It is empty while no session is open.
+    cursor: Cursor,
     /// The length of the frame that was found there, 0 if none was yet; and its lines.
     found: (u32, u32),
+    /// From this line on, the sender cannot use them yet.
     released: u32,
     /// The positions of both sides at the last check after a long silence.
     quiet: (u32, u32),
@@ -50,15 +62,13 @@ impl Receiver {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: LaneLayout) -> Receiver {
         let memory = memory.part(0, shape.bytes());
-        let next = shape.word(0);
         Receiver {
             memory,
             shape,
             session: 0,
             open: false,
             has_more: false,
-            read: 0,
-            next,
+            cursor: Cursor::new(&shape, 0, 0),
             found: (0, 0),
             released: 0,
             quiet: (0, 0),
@@ -67,7 +77,8 @@ impl Receiver {
 
     /// Forget the past, for another process.
     pub fn forget(&mut self) {
-        (self.session, self.open, self.found) = (0, false, (0, 0));
+        self.session = 0;
+        self.close();
     }
 
     /// Accept the offered session if it is this pair's, and new. Returns whether a session is open.
@@ -77,14 +88,64 @@ impl Receiver {
         if self.open && offered == self.session {
             return true;
         }
-        self.open = pair.has(offered) && offered != self.session;
-        if self.open {
-            (self.session, self.released) = (offered, 0);
-            self.move_to(0);
-            self.memory.word(RELEASED).store(0, Relaxed);
-            self.memory.word(ACCEPTED).store(offered, Release); // J, matches K
+        if !pair.has(offered) || offered == self.session {
+            self.close();
+            return false;
         }
-        self.open
+        (self.session, self.released, self.open) = (offered, 0, true);
+        self.move_to(0);
+        self.memory.word(RELEASED).store(0, Relaxed);
+        self.memory.word(ACCEPTED).store(offered, Release); // J, matches K
+        true
+    }
+
+    fn close(&mut self) {
+        (self.open, self.found) = (false, (0, 0));
+        self.cursor = Cursor::new(&self.shape, self.read(), 0);
+    }
+
+    /// Lines ever read in this session.
+    #[inline]
+    fn read(&self) -> u32 {
+        self.cursor.position()
+    }
+
+    /// The word of a frame of one line, the most frequent one: [copy](Self::copy_line) it.
+    #[inline(always)]
+    pub(super) fn look_for_line(&self) -> Looked {
+        let word = self.word();
+        let rest = word ^ word_of(self.cursor.lap(), ONE_LINE as u32);
+        if self.cursor.has_line() {
+            if rest & !MORE == 0 {
+                return Looked::Line { has_more: rest & MORE != 0 };
+            }
+            if parts_of(word, self.cursor.lap()).0 == 0 && self.is_offered() {
+                return Looked::Nothing;
+            }
+        }
+        Looked::Other
+    }
+
+    /// Copy the frame of one line out that was found.
+    #[inline(always)]
+    pub(super) fn copy_line(&self, into: &mut [u8; ONE_LINE]) {
+        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
+        unsafe { self.memory.read_line(self.cursor.at() + WORD, into) };
+    }
+
+    /// As [`leave`](Self::leave), behind a frame of one line.
+    #[inline(always)]
+    pub(super) fn leave_line(&mut self, has_more: bool) -> bool {
+        fence(Acquire); // F, matches E
+        if !self.is_offered() {
+            self.close();
+            return false;
+        }
+        (self.has_more, self.found) = (has_more, (0, 0));
+        if !self.cursor.pass_line(&self.shape) {
+            self.end_run();
+        }
+        true
     }
 
     /// Look for the next frame.
@@ -94,21 +155,17 @@ impl Receiver {
         if !self.open {
             return Peeked::Closed;
         }
-        let mut word = self.length();
-        if word == 0 {
-            return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
+        let (mut length, mut has_more) = parts_of(self.word(), self.cursor.lap());
+        if length == SKIP {
+            self.move_to(self.read().wrapping_add(self.shape.lines_left(self.read())));
+            (length, has_more) = parts_of(self.word(), self.cursor.lap());
         }
-        if word & !MORE == SKIP {
-            self.move_to(self.read.wrapping_add(self.shape.lines_left(self.read)));
-            word = self.length();
-        }
-        let length = word & !MORE;
-        self.has_more = word & MORE != 0;
+        self.has_more = has_more;
         if length == 0 {
             return if self.check_session() { Peeked::Nothing } else { Peeked::Closed };
         }
         let lines = lines_of(length as usize);
-        if length as usize > self.shape.longest() || lines > self.shape.lines_left(self.read) {
+        if length as usize > self.shape.longest() || lines > self.shape.lines_left(self.read()) {
             return if self.check_session() { self.refuse() } else { Peeked::Closed };
         }
         self.found = (length, lines);
@@ -118,7 +175,7 @@ impl Receiver {
     /// Whether [`peek`](Self::peek) would find nothing and change nothing: one look at an idle lane.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.open && self.length() == 0 && self.memory.word(OFFERED).load(Relaxed) == self.session
+        self.open && self.is_empty() && self.is_offered()
     }
 
     /// Whether another frame came with the last one. If not, a look costs a cache line that the sender has just
@@ -130,18 +187,37 @@ impl Receiver {
 
     /// Up to which line this side has read, and up to which the sender has written. Both wrap, and start anew with each session.
     pub fn positions(&self) -> (u32, u32) {
-        (self.read, self.memory.word(TAIL).load(Acquire))
+        (self.read(), self.memory.word(TAIL).load(Acquire))
     }
 
-    #[inline]
-    fn length(&self) -> u32 {
-        // SAFETY: `next` is always what the layout has given, and the memory is that of the layout.
-        unsafe { self.memory.word_within(self.next) }.load(Acquire) // C, matches B
+    #[inline(always)]
+    fn word(&self) -> u32 {
+        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
+        unsafe { self.memory.word_within(self.cursor.at()) }.load(Acquire) // C, matches B
     }
 
+    /// Whether no record is here.
     #[inline]
+    fn is_empty(&self) -> bool {
+        parts_of(self.word(), self.cursor.lap()).0 == 0
+    }
+
+    /// Go on from this line.
     fn move_to(&mut self, line: u32) {
-        (self.read, self.next, self.found) = (line, self.shape.word(line), (0, 0));
+        let unreleased = line.wrapping_sub(self.released);
+        self.cursor = Cursor::new(&self.shape, line, self.shape.lines_to_release().saturating_sub(unreleased));
+        self.found = (0, 0);
+    }
+
+    /// The run has ended: give back lines if it is time.
+    #[cold]
+    #[inline(never)]
+    fn end_run(&mut self) {
+        // Lazily, so that the sender's look at it costs a line once in many frames.
+        if self.read().wrapping_sub(self.released) >= self.shape.lines_to_release() {
+            self.release();
+        }
+        self.move_to(self.read());
     }
 
     /// Copy the frame out that [`peek`](Self::peek) has just found; `into` has the length that it gave. Returns `false`
@@ -151,7 +227,7 @@ impl Receiver {
         if !self.has_found(into.len()) {
             return false;
         }
-        self.memory.read(self.next + behind(into.len()), into);
+        self.memory.read(self.cursor.at() + behind(into.len()), into);
         self.leave()
     }
 
@@ -169,7 +245,7 @@ impl Receiver {
     pub fn read_head(&self, into: &mut [u8], length: usize) -> bool {
         let has_head = into.len() <= length && self.has_found(length);
         if has_head {
-            self.memory.read(self.next + behind(length), into);
+            self.memory.read(self.cursor.at() + behind(length), into);
         }
         has_head
     }
@@ -179,7 +255,7 @@ impl Receiver {
     pub(super) fn read_rest(&self, first: usize, to: &Shared, at: usize) {
         let length = self.found.0 as usize;
         if first < length {
-            self.memory.copy_to(self.next + behind(length) + first, length - first, to, at);
+            self.memory.copy_to(self.cursor.at() + behind(length) + first, length - first, to, at);
         }
     }
 
@@ -195,29 +271,35 @@ impl Receiver {
         if !self.check_session() {
             return false;
         }
-        self.move_to(self.read.wrapping_add(self.found.1));
-        // Lazily, so that the sender's look at it costs a line once in many frames.
-        if self.read.wrapping_sub(self.released) >= self.shape.lines() / 8 {
-            self.release();
+        self.move_to(self.read().wrapping_add(self.found.1));
+        if !self.cursor.has_line() {
+            self.end_run();
         }
         true
     }
 
     /// Give back the lines that were read.
     fn release(&mut self) {
-        self.released = self.read;
+        self.released = self.read();
         self.memory.word(RELEASED).store(self.released, Release); // D, matches A
     }
 
     #[inline]
     fn check_session(&mut self) -> bool {
-        self.open = self.memory.word(OFFERED).load(Relaxed) == self.session;
+        if self.open && !self.is_offered() {
+            self.close();
+        }
         self.open
+    }
+
+    #[inline(always)]
+    fn is_offered(&self) -> bool {
+        self.memory.word(OFFERED).load(Relaxed) == self.session
     }
 
     /// Refuse the session. The sender sees this, and begins another.
     pub fn refuse(&mut self) -> Peeked {
-        (self.open, self.found) = (false, (0, 0));
+        self.close();
         self.memory.word(ACCEPTED).store(refusal(self.session), Release);
         Peeked::Invalid
     }
@@ -242,15 +324,16 @@ impl Receiver {
             }
             return false;
         }
-        if self.length() != 0 {
+        if !self.is_empty() {
             return false;
         }
         self.confirm();
-        let (before, read) = std::mem::replace(&mut self.quiet, (tail, self.read));
-        let is_ahead = (1..=self.shape.lines()).contains(&tail.wrapping_sub(self.read));
+        let now = (tail, self.read());
+        let (before, read) = std::mem::replace(&mut self.quiet, now);
+        let is_ahead = (1..=self.shape.lines()).contains(&tail.wrapping_sub(self.read()));
         // Being behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind
         // it.
-        let is_behind = tail != self.read && read == self.read && before != tail;
+        let is_behind = tail != self.read() && read == self.read() && before != tail;
         (is_ahead || is_behind) && self.check_session()
     }
 }

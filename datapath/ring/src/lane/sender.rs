@@ -2,7 +2,10 @@
 
 use crate::sync::{Ordering, Ordering::*, fence};
 
-use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal};
+use super::cursor::Cursor;
+use super::shape::{
+    ACCEPTED, LINE, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, WORD, behind, lines_of, refusal, word_of,
+};
 use super::{LaneLayout, Pair, Receiver, Shared};
 
 /// No room now.
@@ -27,34 +30,30 @@ const AT_ONCE: u32 = 32;
 #[derive(Debug)]
 pub struct Sender {
     memory: Shared,
+    /// Behind the lines that were written, with those that are not published yet. The run is of lines that are free.
+    cursor: Cursor,
+    /// Whether each line of the lap before began with a word, which means nothing in this lap. Otherwise a line may have any bytes, and its
+    /// word is cleared before the receiver looks at it.
+    has_words: bool,
+    /// Whether a record became visible at once since the last [`publish`](Self::publish).
+    shown: bool,
+    /// The first record that is not published yet and, if it is another, the last.
+    first: Record,
+    last: Record,
     shape: LaneLayout,
     /// The last session that was offered.
     session: u32,
-    /// Lines ever written, with those that are not published yet.
-    written: u32,
-    /// Where the length of the next record is: that of line `written`.
-    next: usize,
     /// Lines that the receiver had given back at the last look.
     released: u32,
-    /// The first record that is not published yet and, if it is another, the last.
-    first: Option<Record>,
-    last: Option<Record>,
-    /// Whether a record became visible at once since the last [`publish`](Self::publish).
-    shown: bool,
+    /// From this position on, each line of the lap before began with a word.
+    words_from: u32,
 }
 
-/// A record without its length.
-#[derive(Clone, Copy, Debug)]
+/// Where a record's word is, and what it will be. At 0: none.
+#[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// Where its length is.
     at: usize,
-    length: u32,
-}
-
-impl Record {
-    fn with_more(self) -> Record {
-        Record { length: self.length | MORE, ..self }
-    }
+    word: u32,
 }
 
 impl Sender {
@@ -63,9 +62,18 @@ impl Sender {
     /// # Panics
     /// The memory is too small.
     pub fn new(memory: Shared, shape: LaneLayout) -> Sender {
-        let memory = memory.part(0, shape.bytes());
-        let next = shape.word(0);
-        Sender { memory, shape, session: 0, written: 0, next, released: 0, first: None, last: None, shown: false }
+        Sender {
+            memory: memory.part(0, shape.bytes()),
+            cursor: Cursor::new(&shape, 0, 0),
+            has_words: false,
+            shown: false,
+            first: Record::default(),
+            last: Record::default(),
+            shape,
+            session: 0,
+            released: 0,
+            words_from: shape.lines(),
+        }
     }
 
     /// Start a session with this pair's receiver. Frames that it has not taken are lost.
@@ -75,22 +83,64 @@ impl Sender {
         let offered = self.memory.word(OFFERED);
         offered.store(0, Relaxed);
         fence(Release); // E, matches F
-        self.next = self.shape.word(0);
-        self.memory.word(self.next).store(0, Relaxed);
+        self.memory.word(self.shape.word(0)).store(0, Relaxed);
         self.memory.word(TAIL).store(0, Relaxed);
         self.session = pair.after(last);
         offered.store(self.session, Release); // G, matches H
-        (self.written, self.released, self.first, self.last) = (0, 0, None, None);
+        (self.released, self.first, self.last) = (0, Record::default(), Record::default());
+        (self.has_words, self.words_from) = (false, self.shape.lines());
+        self.move_to(0);
+    }
+
+    /// Go on from this line.
+    fn move_to(&mut self, line: u32) {
+        // One line stays free: its word may have to be cleared.
+        let free = (self.shape.lines() - line.wrapping_sub(self.released)).saturating_sub(1);
+        // That line is in this lap.
+        let in_lap = self.shape.lines_left(line) - u32::from(!self.has_words);
+        self.cursor = Cursor::new(&self.shape, line, free.min(in_lap));
+    }
+
+    #[inline]
+    fn written(&self) -> u32 {
+        self.cursor.position()
     }
 
     /// Copy a frame in. [`publish`](Self::publish) makes it visible, if it is not already.
     ///
     /// # Errors
     /// There is no room. An empty frame, or one that is too long, never has room.
-    #[inline]
+    // Always: it is the common way of each frame that is sent.
+    #[inline(always)]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        match bytes.try_into() {
+            Ok(bytes) if self.cursor.has_line() => {
+                self.push_line(bytes);
+                Ok(())
+            }
+            _ => self.push_any(bytes),
+        }
+    }
+
+    /// Copy a frame of one line in, into the next line of the run.
+    #[inline(always)]
+    fn push_line(&mut self, bytes: &[u8; ONE_LINE]) {
+        let at = self.cursor.at();
+        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
+        unsafe { self.memory.write_line(at + WORD, bytes) };
+        if !self.has_words {
+            self.clear(self.written().wrapping_add(1));
+        }
+        self.show_later(Record { at, word: word_of(self.cursor.lap(), ONE_LINE as u32) });
+        if !self.cursor.pass_line(&self.shape) {
+            self.end_run();
+        }
+    }
+
+    #[inline(never)]
+    fn push_any(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let lines = self.reserve(bytes.len())?;
-        self.memory.write(self.next + behind(bytes.len()), bytes);
+        self.memory.write(self.cursor.at() + behind(bytes.len()), bytes);
         self.commit(bytes.len(), lines);
         Ok(())
     }
@@ -105,7 +155,7 @@ impl Sender {
         let Ok(lines) = self.reserve(length) else {
             return if from.leave() { Relayed::Full } else { Relayed::Gone };
         };
-        let at = self.next + behind(length);
+        let at = self.cursor.at() + behind(length);
         self.memory.write(at, head);
         from.read_rest(head.len(), &self.memory, at + head.len());
         if !from.leave() {
@@ -118,12 +168,12 @@ impl Sender {
     /// Make room for a frame of this length at the current record. Returns its lines.
     #[inline]
     fn reserve(&mut self, len: usize) -> Result<u32, Full> {
-        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written));
+        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written()));
         if len == 0 || len > self.shape.longest() {
             return Err(Full);
         }
         let skipped = if lines <= to_end { 0 } else { to_end };
-        // One line more, whose length is set to 0.
+        // One line more, whose word is cleared.
         if !self.has_room(skipped + lines + 1) {
             return Err(Full);
         }
@@ -146,14 +196,14 @@ impl Sender {
     /// Whether a frame of this length has room.
     #[inline]
     pub fn has_room_for(&mut self, len: usize) -> bool {
-        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written));
+        let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written()));
         self.has_room(lines + 1 + if lines <= to_end { 0 } else { to_end })
     }
 
     /// How many lines were ever written in this session, and how many of them the receiver has given back. Both wrap.
     pub fn progress(&mut self) -> (u32, u32) {
         self.look();
-        (self.written, self.released)
+        (self.written(), self.released)
     }
 
     /// How many lines the lane has.
@@ -168,43 +218,81 @@ impl Sender {
         self.free() < half && !(self.look() && self.free() >= half)
     }
 
-    /// Write the length of the current record, whose bytes are complete.
+    /// The current record has this length. Its bytes are complete.
     #[inline]
     fn put(&mut self, length: u32, lines: u32) {
-        let written = self.written.wrapping_add(lines);
-        let next = self.shape.word(written);
-        // SAFETY: what the layout gives is within the memory, which is that of the layout.
-        unsafe { self.memory.word_within(next) }.store(0, Relaxed);
-        let record = Record { at: self.next, length };
-        match (self.first, self.last.replace(record)) {
-            (None, _) => (self.first, self.last) = (Some(record), None),
-            (Some(first), None) => self.first = Some(first.with_more()),
-            // The receiver does not get here before the first is published, which orders this.
-            (Some(_), Some(last)) => self.write(last.with_more(), Relaxed),
+        let record = Record { at: self.cursor.at(), word: word_of(self.cursor.lap(), length) };
+        let written = self.written().wrapping_add(lines);
+        if lines > 1 {
+            // Behind its first line it has no words.
+            (self.has_words, self.words_from) = (false, written.wrapping_add(self.shape.lines()));
         }
-        (self.written, self.next) = (written, next);
+        if !self.has_words {
+            self.clear(written);
+        }
+        self.show_later(record);
+        self.has_words |= written.wrapping_sub(self.words_from) < 1 << 31;
+        self.move_to(written);
     }
 
+    /// The run has ended: behind it, lines may be free, or begin with words.
+    #[cold]
+    #[inline(never)]
+    fn end_run(&mut self) {
+        self.has_words |= self.written().wrapping_sub(self.words_from) < 1 << 31;
+        self.move_to(self.written());
+    }
+
+    /// Clear the word of a line on which the receiver will look, for a record that is not there yet.
     #[inline]
+    fn clear(&self, line: u32) {
+        self.write(Record { at: self.shape.word(line), word: 0 }, Relaxed);
+    }
+
+    /// The record is complete. It becomes visible with the next [`publish`](Self::publish).
+    #[inline(always)]
+    fn show_later(&mut self, record: Record) {
+        if self.first.at == 0 {
+            self.first = record;
+        } else {
+            self.show_behind(record);
+        }
+    }
+
+    /// The same, behind other records.
+    #[inline]
+    fn show_behind(&mut self, record: Record) {
+        match std::mem::replace(&mut self.last, record) {
+            Record { at: 0, .. } => self.first.word |= MORE,
+            // The receiver does not get here before the first is published, which orders this.
+            last => self.write(Record { word: last.word | MORE, ..last }, Relaxed),
+        }
+    }
+
+    #[inline(always)]
     fn write(&self, record: Record, order: Ordering) {
-        // SAFETY: `at` was `next`, which is always what the layout has given.
-        unsafe { self.memory.word_within(record.at) }.store(record.length, order);
+        // SAFETY: `at` is from the layout or its cursor, and the memory is that of the layout.
+        unsafe { self.memory.word_within(record.at) }.store(record.word, order);
     }
 
     /// Make all pushed frames visible to the receiver. Returns whether there were any, with those that became visible before.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let shown = std::mem::take(&mut self.shown);
-        let Some(first) = self.first.take() else { return shown };
-        if let Some(last) = self.last.take() {
+        let first = std::mem::take(&mut self.first);
+        if first.at == 0 {
+            return shown;
+        }
+        if self.last.at != 0 {
+            let last = std::mem::take(&mut self.last);
             self.write(last, Relaxed);
         }
         self.write(first, Release); // B, matches C
-        // For a receiver that has found nothing for long: see `Receiver::is_lost`.
-        self.memory.word(TAIL).store(self.written, Release);
-        // The next length is set to 0 before that record shows, so its line should be in the cache by then.
-        self.memory.will_write(self.next + LINE);
-        self.memory.will_write(self.next + 2 * LINE);
+        // For a receiver that has found nothing for long: see `Receiver::has_diverged`.
+        self.memory.word(TAIL).store(self.written(), Release);
+        // The next records are written soon, and the lines should be in the cache by then.
+        self.memory.will_write(self.cursor.at());
+        self.memory.will_write(self.cursor.at() + LINE);
         true
     }
 
@@ -215,7 +303,7 @@ impl Sender {
 
     #[inline]
     fn free(&self) -> u32 {
-        self.shape.lines() - self.written.wrapping_sub(self.released)
+        self.shape.lines() - self.written().wrapping_sub(self.released)
     }
 
     /// Look at what the receiver has given back. Returns `false` if the value is invalid, for now at least.
@@ -224,7 +312,7 @@ impl Sender {
             return false; // K, matches J
         }
         let released = self.memory.word(RELEASED).load(Acquire); // A, matches D
-        let sane = released.wrapping_sub(self.released) <= self.written.wrapping_sub(self.released);
+        let sane = released.wrapping_sub(self.released) <= self.written().wrapping_sub(self.released);
         if sane {
             self.released = released;
         }

@@ -10,16 +10,35 @@ pub(crate) const ACCEPTED: usize = 256;
 pub(crate) const RELEASED: usize = 260;
 pub(crate) const RECORDS: usize = 384;
 
-/// Bytes of the length in front of a record.
+/// Bytes of the word in front of a record.
 pub(crate) const WORD: usize = 4;
 
-/// Written instead of a length: the next record is at the start.
-pub(crate) const SKIP: u32 = MORE - 1;
+/// The bytes that fill a line together with their word: those of the shortest Ethernet frame.
+pub(crate) const ONE_LINE: usize = LINE - WORD;
 
-/// Set in a length: another record became visible together with this one.
-pub(crate) const MORE: u32 = 1 << 31;
+/// Set in a word: another record became visible together with this one.
+pub(crate) const MORE: u32 = 1;
 
-/// Records of up to this many lines have their bytes right behind the length, longer ones on the next line, since a
+/// The length in a word whose next record is at the start of the memory.
+pub(crate) const SKIP: u32 = (1 << (LAP_AT - LENGTH_AT)) - 1;
+
+const LENGTH_AT: u32 = 1;
+const LAP_AT: u32 = 26;
+
+/// The word of a record.
+#[inline]
+pub(crate) const fn word_of(lap: u32, length: u32) -> u32 {
+    lap | length << LENGTH_AT
+}
+
+/// The length in this word, and whether [`MORE`] is set. Length 0: no record of this lap is there.
+#[inline]
+pub(crate) const fn parts_of(word: u32, lap: u32) -> (u32, bool) {
+    let rest = word ^ lap;
+    if rest >> LAP_AT != 0 { (0, false) } else { (rest >> LENGTH_AT, rest & MORE != 0) }
+}
+
+/// Records of up to this many lines have their bytes right behind the word, longer ones on the next line, since a
 /// long copy is faster between aligned addresses.
 const PACKED: usize = 8;
 
@@ -70,18 +89,30 @@ impl LaneLayout {
         self.lines
     }
 
+    /// How many lines that were read are given back together.
+    #[inline]
+    pub(crate) const fn lines_to_release(&self) -> u32 {
+        self.lines() / LEAST_RECORDS as u32
+    }
+
     #[inline]
     const fn line(&self, number: u32) -> u32 {
         number & (self.lines() - 1)
     }
 
-    /// How many lines there are from this one to the end.
+    /// The lines from this one to the end.
     #[inline]
     pub(crate) const fn lines_left(&self, number: u32) -> u32 {
         self.lines() - self.line(number)
     }
 
-    /// Where the length of the record on this line is.
+    /// The lap that this line is written in, as it stands in a word.
+    #[inline]
+    pub(crate) const fn lap(&self, number: u32) -> u32 {
+        (number >> self.lines().trailing_zeros()) << LAP_AT
+    }
+
+    /// Where the word of the record on this line is.
     #[inline]
     pub(crate) const fn word(&self, number: u32) -> usize {
         RECORDS + self.line(number) as usize * LINE
@@ -143,6 +174,20 @@ mod tests {
         assert_eq!([1, 60, 61, 124, 508].map(lines_of), [1, 1, 2, 2, 8]);
         // One line more, and aligned.
         assert_eq!((lines_of(509), behind(509)), (9, LINE));
+    }
+
+    #[test]
+    fn a_word_has_a_meaning_in_its_own_lap_only() {
+        let lane = LaneLayout::least(60).unwrap();
+        for (line, length) in [(0, 1), (7, 60), (8, 1 << 24), (u32::MAX, SKIP)] {
+            let word = word_of(lane.lap(line), length);
+            assert_eq!(parts_of(word, lane.lap(line)), (length, false));
+            assert_eq!(parts_of(word | MORE, lane.lap(line)), (length, true));
+            assert_eq!(parts_of(word, lane.lap(line.wrapping_add(lane.lines()))), (0, false));
+        }
+        // Positions wrap, and the laps go on.
+        assert_eq!(lane.lap(u32::MAX).wrapping_add(lane.lap(lane.lines())), lane.lap(0));
+        assert_eq!(parts_of(0, lane.lap(0)), (0, false));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 use super::copy::{self, FEWEST};
-use super::shape::LINE;
+use super::shape::{LINE, ONE_LINE};
 #[cfg(not(loom))]
 use crate::Mapping;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -160,6 +160,38 @@ impl Shared {
             let word = self.word_at(offset + nth * 4).load(Relaxed).to_ne_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
+    }
+
+    /// Copy the bytes of a record of one line in.
+    ///
+    /// # Safety
+    /// The range at `offset`, a multiple of 4, is within.
+    #[inline(always)]
+    pub(crate) unsafe fn write_line(&self, offset: usize, bytes: &[u8; ONE_LINE]) {
+        debug_assert!(offset.is_multiple_of(4) && offset + ONE_LINE <= self.len);
+        // SAFETY: the caller's.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        unsafe {
+            copy::copy_line(bytes.as_ptr(), self.at(offset).as_ptr());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        self.write(offset, bytes);
+    }
+
+    /// Copy the bytes of a record of one line out.
+    ///
+    /// # Safety
+    /// The range at `offset`, a multiple of 4, is within.
+    #[inline(always)]
+    pub(crate) unsafe fn read_line(&self, offset: usize, bytes: &mut [u8; ONE_LINE]) {
+        debug_assert!(offset.is_multiple_of(4) && offset + ONE_LINE <= self.len);
+        // SAFETY: the caller's.
+        #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+        unsafe {
+            copy::copy_line(self.at(offset).as_ptr(), bytes.as_mut_ptr());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+        self.read(offset, bytes);
     }
 
     /// Copy to other shared memory, from a multiple of 4 to one. Bytes there behind the range, up to the next multiple, may be overwritten.

@@ -157,19 +157,26 @@ fn who_comes_anew_starts_from_nothing() {
     assert_eq!(take(&mut receiver), Some(frame(20, 99)));
 }
 
-/// Offset of the length of the first record.
+/// Offset of the word of the first record.
 const FIRST: usize = 384;
 const TAIL: usize = 128;
 const ACCEPTED: usize = 256;
 
+/// The word of a record with this length in this lap, as the layout has it.
+const fn word(lap: u32, length: u32) -> u32 {
+    lap << 26 | length << 1
+}
+
+/// The length that leads to the start of the memory.
+const SKIP: u32 = (1 << 25) - 1;
+
 #[test]
 fn nonsense_is_refused_and_the_sender_begins_again() {
-    for lie in [101, 4000, u32::MAX, u32::MAX >> 1, u32::MAX >> 2] {
+    for lie in [word(0, 101), word(0, 4000), word(0, 1 << 24), word(0, SKIP - 1)] {
         let (mut sender, mut receiver, memory) = lane(100).unwrap();
         sender.push(&frame(1, 60)).unwrap();
         sender.publish();
         memory.word(FIRST).store(lie, Relaxed);
-        // Two of these skip to the start, which says so again.
         assert_eq!(receiver.peek(), Peeked::Invalid, "{lie}");
         assert_eq!(receiver.peek(), Peeked::Closed);
         assert!(!receiver.accept(PAIR));
@@ -180,6 +187,47 @@ fn nonsense_is_refused_and_the_sender_begins_again() {
         sender.publish();
         assert!(receiver.accept(PAIR));
         assert_eq!(take(&mut receiver), Some(frame(2, 60)));
+    }
+}
+
+#[test]
+fn a_skip_that_is_made_up_is_noticed_with_what_is_sent_next() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    memory.word(FIRST).store(word(0, SKIP), Relaxed);
+    assert_eq!(receiver.peek(), Peeked::Nothing, "the next lap has not begun");
+    for number in 0..2 {
+        sender.push(&frame(number, 60)).unwrap();
+        sender.publish();
+        assert_eq!(take(&mut receiver), None);
+        assert_eq!(receiver.has_diverged(), number == 1);
+    }
+    receiver.refuse();
+    assert!(sender.needs_offer());
+    sender.offer(PAIR);
+    assert!(receiver.accept(PAIR));
+    sender.push(&frame(2, 60)).unwrap();
+    sender.publish();
+    assert_eq!(take(&mut receiver), Some(frame(2, 60)));
+}
+
+/// Each line of the lane has a record of the lap before, and none of them is received twice. That includes words of the same lap that
+/// stand in the bytes of longer frames.
+#[test]
+fn a_record_of_another_lap_is_nothing() {
+    let (mut sender, mut receiver, _) = lane(400).unwrap();
+    // Each line of a long frame begins with the word that the receiver waits for one lap later: bytes 60, 124, … start lines.
+    let long = |lap: u32| -> Vec<u8> {
+        let mut frame = vec![0; 400];
+        (60..400).step_by(64).for_each(|at| frame[at..at + 4].copy_from_slice(&word(lap + 1, 60).to_le_bytes()));
+        frame
+    };
+    let lines = LaneLayout::least(400).unwrap().bytes() as u32 / 64 - 6;
+    for number in 0..5000 {
+        let frame = if number % 37 == 0 { long(sender.progress().0 / lines) } else { frame(number, 60) };
+        sender.push(&frame).unwrap();
+        sender.publish();
+        assert_eq!(take(&mut receiver), Some(frame));
+        assert_eq!(receiver.peek(), Peeked::Nothing, "behind frame {number}");
     }
 }
 
@@ -219,7 +267,7 @@ fn to_be_sent_too_far_is_noticed_with_what_is_sent_next() {
     let (mut sender, mut receiver, memory) = lane(100).unwrap();
     sender.push(&frame(1, 60)).unwrap();
     sender.publish();
-    memory.word(FIRST).store(100, Relaxed);
+    memory.word(FIRST).store(word(0, 100), Relaxed);
     assert!(take(&mut receiver).is_some());
     assert!(!receiver.has_diverged() && !receiver.has_diverged(), "the tail may show later than the length");
     sender.push(&frame(2, 60)).unwrap();
@@ -229,8 +277,8 @@ fn to_be_sent_too_far_is_noticed_with_what_is_sent_next() {
     sender.publish();
     assert_eq!(take(&mut receiver), Some(frame(3, 60)));
     // Further.
-    memory.word(FIRST + 3 * 64).store(100, Relaxed);
-    memory.word(FIRST + 5 * 64).store(100, Relaxed);
+    memory.word(FIRST + 3 * 64).store(word(0, 100), Relaxed);
+    memory.word(FIRST + 5 * 64).store(word(0, 100), Relaxed);
     while take(&mut receiver).is_some() {}
     assert!(!receiver.has_diverged());
     sender.push(&frame(4, 60)).unwrap();

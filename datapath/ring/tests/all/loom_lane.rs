@@ -1,7 +1,9 @@
 //! Lanes under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
-use am_ring::lane::{Holds, LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
+use am_ring::lane::{Duplex, Holds, LaneCounters, LaneLayout, Pair, Peeked, Receiver, Relayed, Sender, Shared};
+use am_ring::{Frame, Layout, Pool};
+use am_wire::Buffer;
 use loom::thread;
 
 const LONGEST: usize = 60;
@@ -54,6 +56,55 @@ fn frames_arrive_whole_and_in_order() {
         assert!(push(&mut sender, 3));
         sender.publish();
         assert_eq!(far.join().unwrap(), [1, 2, 3]);
+    });
+}
+
+/// From the second lap on, the sender does not clear the word behind a record of one line.
+#[test]
+fn words_of_the_lap_before_are_no_records() {
+    loom::model(|| {
+        let (mut sender, mut receiver, _) = lane();
+        sender.offer(PAIR);
+        assert!(receiver.accept(PAIR));
+        for number in 0..8 {
+            assert!(sender.push(&[number; LONGEST]).is_ok());
+            sender.publish();
+            assert_eq!(receiver.peek(), Peeked::Frame(LONGEST));
+            assert!(receiver.take(&mut [0; LONGEST]));
+        }
+        let far = thread::spawn(move || collect(&mut receiver, PAIR, 3));
+        assert!(push(&mut sender, 11) && push(&mut sender, 12));
+        sender.publish();
+        assert!(push(&mut sender, 13));
+        sender.publish();
+        assert_eq!(far.join().unwrap(), [11, 12, 13]);
+    });
+}
+
+/// As the next test but one, with frames that fill a line, which have a short way.
+#[test]
+fn a_session_that_begins_under_a_burst_is_never_mixed_with_the_one_before() {
+    loom::model(|| {
+        let (mut sender, _, memory) = lane();
+        sender.offer(PAIR);
+        assert!(sender.push(&[1; LONGEST]).is_ok());
+        sender.publish();
+        let own = Shared::heap(shape().bytes());
+        let mut near = Duplex::new(own.clone(), memory.clone(), shape());
+        near.connect(PAIR, PAIR);
+        assert_eq!(near.look(), Peeked::Frame(LONGEST));
+        let far = thread::spawn(move || {
+            let mut sender = Sender::new(memory, shape());
+            sender.offer(Pair::new(3, 2));
+            assert!(sender.push(&[7; LONGEST]).is_ok());
+            sender.publish();
+        });
+        let pool = Pool::heap(Layout { frames: 2, stride: 64, headroom: 0 }).unwrap();
+        let received: Option<Frame> = near.next(&mut near.burst(), &pool, &mut LaneCounters::default());
+        if let Some(frame) = received {
+            assert_eq!(frame.bytes(), [1; LONGEST], "of the first session, or of none");
+        }
+        far.join().unwrap();
     });
 }
 

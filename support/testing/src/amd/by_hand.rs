@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// Where a region has its lanes, and each of them its words: which session its sender offers, how far it has written, which session its
-/// receiver has accepted, how far it has read; and the first record's length.
+/// receiver has accepted, how far it has read; and the first record's word.
 pub const LANES: u64 = 256;
 pub const OFFERED: u64 = 0;
 pub const TAIL: u64 = 128;

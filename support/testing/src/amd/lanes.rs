@@ -173,8 +173,8 @@ impl Script<'_> {
         let word = match number % 4 {
             0 => number / 4,
             1 => u32::MAX - number / 4 % 64,
-            2 => (1 << 31) | (number / 4 % 2000),
-            _ => number / 4 % 2000,
+            2 => record_word(number / 4 % 2000) | 1,
+            _ => record_word(number / 4 % 2000),
         };
         self.port.set_word(place, word);
     }
@@ -188,14 +188,19 @@ impl Script<'_> {
             let at = usize::from(at) % bytes.len();
             bytes[at] ^= change;
         }
-        // As `am_ring::lane` has it: the length, and the bytes behind it or behind its line.
+        // As `am_ring::lane` has it: the word, and the bytes behind it or behind its line.
         let behind = if bytes.len() <= 508 { 4 } else { 64 };
         self.write(self.place + behind, &bytes);
         let next = self.place + (behind + bytes.len() as u64).next_multiple_of(64);
         self.write(next, &[0; 4]);
-        self.write(self.place, &(bytes.len() as u32).to_le_bytes());
+        self.write(self.place, &record_word(bytes.len() as u32).to_le_bytes());
         self.place = if next + 4096 < LANES + self.port.lane { next } else { LANES + RECORDS };
     }
+}
+
+/// The word of a record of this length in the first lap, as `am_ring::lane` has it.
+fn record_word(length: u32) -> u32 {
+    length << 1
 }
 
 /// A frame that the hostile program may send, or one that it may not.

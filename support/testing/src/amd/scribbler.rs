@@ -27,7 +27,8 @@ impl Scribbler {
         let mut place = LANES + RECORDS;
         for _ in 0..4 {
             let length = self.random.random_range(0..2000_u32);
-            self.port.set_word(place, length);
+            // A word of the first lap.
+            self.port.set_word(place, length << 1);
             place += u64::from(length + 4).next_multiple_of(64);
         }
         self.port.open_lanes();
@@ -40,7 +41,7 @@ impl Scribbler {
             0 => self.random.random_range(0..LANES),
             1 => LANES + self.random.random_range(0..512),
             2 => LANES + lane + self.random.random_range(0..512),
-            // Lengths stand at the start of cache lines.
+            // Words stand at the start of cache lines.
             _ => LANES + RECORDS + self.random.random_range(0..length - LANES - RECORDS - 64) / 64 * 64,
         }
     }
@@ -55,9 +56,9 @@ impl Scribbler {
         let count = random.random_range(1..=bytes.len());
         match random.random_range(0..4) {
             0 => random.fill_bytes(&mut bytes),
-            1 => bytes[..4].copy_from_slice(&random.random_range(0..2000_u32).to_le_bytes()),
+            1 => bytes[..4].copy_from_slice(&(random.random_range(0..2000_u32) << 1).to_le_bytes()),
             2 => bytes[..4].copy_from_slice(&(u32::MAX - random.random_range(0..64)).to_le_bytes()),
-            _ => bytes[..4].copy_from_slice(&(1_u32 << 31 | random.random_range(0..2000)).to_le_bytes()),
+            _ => bytes[..4].copy_from_slice(&(random.random_range(0..2000_u32) << 1 | 1).to_le_bytes()),
         }
         self.port.write(place, &bytes[..count]);
         self.scribbles += 1;
