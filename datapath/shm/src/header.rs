@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 
-use am_ring::lane::{Holds, LaneLayout, Shared, SleepWord};
+use am_ring::lane::{Holds, LaneLayout, Shared, SharedWord, SleepWord};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::ShmOpenError;
@@ -130,6 +130,7 @@ pub(crate) fn read(file: &File, path: PathBuf) -> Result<Option<Geometry>, ShmOp
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     words: Shared,
+    changes: SharedWord,
     /// Which lanes each member reads.
     pub(crate) holds: Holds,
 }
@@ -138,7 +139,8 @@ impl Header {
     pub(crate) fn new(segment: &Shared, geometry: &Geometry) -> Header {
         let words = segment.part(0, geometry.header());
         let holds = Holds::new(words.part(HOLDS_OFFSET, Holds::bytes(MAX_MEMBERS)));
-        Header { words, holds }
+        let changes = SharedWord::new(&words, CHANGES_OFFSET);
+        Header { words, changes, holds }
     }
 
     /// Write the header. The magic number comes last, because readers take a file without it for unfinished.
@@ -154,7 +156,7 @@ impl Header {
 
     #[inline]
     pub(crate) fn changes(&self) -> &AtomicU32 {
-        self.words.word(CHANGES_OFFSET)
+        &self.changes
     }
 
     #[inline]
@@ -162,8 +164,7 @@ impl Header {
         self.words.word(MEMBERS_OFFSET + member * MEMBER_BYTES)
     }
 
-    #[inline]
-    pub(crate) fn asleep(&self, member: usize) -> SleepWord<'_> {
+    pub(crate) fn asleep(&self, member: usize) -> SleepWord {
         SleepWord::at(&self.words, MEMBERS_OFFSET + member * MEMBER_BYTES + ASLEEP_OFFSET)
     }
 

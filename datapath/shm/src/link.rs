@@ -88,10 +88,11 @@ impl Shm {
             let peer = &mut self.peers[self.present[at]];
             if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {
                 self.membership.header.remove_member(peer.member, peer.generation);
-                peer.is_leaving = true;
+                peer.leave();
             }
             peer.lanes.from.confirm();
         }
+        self.restart_damaged();
     }
 
     /// Read the list of members.
@@ -113,12 +114,14 @@ impl Shm {
         for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
             let birth = header.generation(peer.member).load(Acquire);
             // If the member lives, another process has overwritten its entry.
-            peer.is_leaving |= birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation);
-            if peer.is_leaving && peer.has_nothing_left() {
+            if birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation) {
+                peer.leave();
+            }
+            if peer.is_leaving() && peer.has_nothing_left() {
                 peer.disconnect(&self.membership, &mut self.departed);
             }
         }
-        let is_any_leaving = self.peers.iter().any(|peer| peer.is_leaving);
+        let is_any_leaving = self.peers.iter().any(Peer::is_leaving);
         self.present.clear();
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
             let birth = births[peer.member];

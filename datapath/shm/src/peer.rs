@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use am_ring::Own;
-use am_ring::lane::{Duplex, Pair, Peeked, Shared};
+use am_ring::lane::{Duplex, Pair, Peeked, Shared, SleepWord};
 use am_wire::Address;
 
 use crate::join::Membership;
@@ -24,8 +24,12 @@ pub(crate) struct Peer {
     /// 0 while there is no member.
     pub(crate) generation: u32,
     pub(crate) lanes: Duplex,
+    /// Whether it sleeps.
+    pub(crate) asleep: SleepWord,
+    /// Its address while it is present.
+    place: Option<Address>,
     /// The member has left. Frames in its lane are still received.
-    pub(crate) is_leaving: bool,
+    is_leaving: bool,
     /// Its process, if this one can read its memory. Found out when it is first asked for.
     memory: Option<Option<Process>>,
     /// Set while its lane is full.
@@ -69,6 +73,8 @@ impl Peer {
             member,
             generation: 0,
             lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
+            asleep: own.header.asleep(member),
+            place: None,
             is_leaving: false,
             memory: None,
             full_since: None,
@@ -82,6 +88,7 @@ impl Peer {
         own.header.holds.keep(own.member, self.member);
         self.generation = birth;
         self.lanes.connect(Pair::new(own.generation, birth), Pair::new(birth, own.generation));
+        self.place = Some(address(self.member, birth));
         (self.is_leaving, self.memory, self.full_since, self.waker) = (false, None, None, None);
     }
 
@@ -107,7 +114,25 @@ impl Peer {
             departed.push(address(self.member, self.generation));
         }
         own.header.holds.release(own.member, self.member);
+        self.leave();
         (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);
+    }
+
+    /// The member has left, or its process has ended: nothing more is sent to it.
+    pub(crate) fn leave(&mut self) {
+        (self.is_leaving, self.place) = (true, None);
+    }
+
+    /// Whether there is nothing to do about its lane now.
+    #[inline(always)]
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.lanes.is_quiet() && !self.is_leaving
+    }
+
+    /// Whether the member has left, and its lane may still have frames.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving
     }
 
     /// Whether frames can be sent to it.
@@ -121,9 +146,9 @@ impl Peer {
         self.is_present() && self.generation == generation
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_address(&self, to: Address) -> bool {
-        self.is_present() && address(self.member, self.generation) == to
+        self.place == Some(to)
     }
 
     /// A frame was put into its lane.

@@ -22,8 +22,7 @@ impl Shm {
         if taken == 0 && budget > 0 {
             self.empty_receives = self.empty_receives.wrapping_add(1);
             if self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK) {
-                self.check_lanes();
-                taken = self.receive_from_lanes(budget, each);
+                taken = self.check_and_receive(budget, each);
             }
         }
         if taken > 0 {
@@ -38,35 +37,53 @@ impl Shm {
         taken
     }
 
+    #[inline(always)]
     fn receive_from_lanes(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let lanes = self.present.len();
-        let mut taken = 0;
-        for step in 0..lanes {
-            let at =
-                if self.first_lane + step < lanes { self.first_lane + step } else { self.first_lane + step - lanes };
+        let next = |at: usize| if at + 1 < lanes { at + 1 } else { 0 };
+        let (mut at, mut taken) = (self.first_lane, 0);
+        for _ in 0..lanes {
             let member = self.present[at];
-            let mut burst = self.peers[member].lanes.burst();
-            while taken < budget
-                && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
-            {
-                let mut claimed = None;
-                let is_ours = self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
-                if let Some(source) = claimed {
-                    self.learn_address(source, member);
-                }
-                if is_ours {
-                    taken += 1;
-                    each(frame);
-                }
+            if !self.peers[member].is_quiet() {
+                taken += self.receive_from(member, budget - taken, each);
             }
-            if self.peers[member].is_leaving && self.peers[member].has_nothing_left() {
-                self.peers[member].disconnect(&self.membership, &mut self.departed);
-                // Make the next call read the list again.
-                self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
+            at = next(at);
+        }
+        self.first_lane = next(self.first_lane);
+        taken
+    }
+
+    /// Receive from one member.
+    #[inline(never)]
+    fn receive_from(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut burst = self.peers[member].lanes.burst();
+        let mut taken = 0;
+        while taken < budget
+            && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
+        {
+            let mut claimed = None;
+            let is_ours = self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
+            if let Some(source) = claimed {
+                self.learn_address(source, member);
+            }
+            if is_ours {
+                taken += 1;
+                each(frame);
             }
         }
-        self.first_lane = if self.first_lane + 1 < lanes { self.first_lane + 1 } else { 0 };
+        if self.peers[member].is_leaving() {
+            self.disconnect_if_empty(member);
+        }
         taken
+    }
+
+    #[cold]
+    fn disconnect_if_empty(&mut self, member: usize) {
+        if self.peers[member].has_nothing_left() {
+            self.peers[member].disconnect(&self.membership, &mut self.departed);
+            // Make the next call read the list again.
+            self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
+        }
     }
 
     /// A control frame from this address arrived in a member's lane. Several nodes may be behind one member.
@@ -87,14 +104,21 @@ impl Shm {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn check_and_receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.check_lanes();
+        self.receive_from_lanes(budget, each)
+    }
+
     /// Nothing has arrived for a while. Check the lanes and the members.
     #[cold]
     fn check_lanes(&mut self) {
         for at in 0..self.present.len() {
             let member = self.present[at];
             self.lane_counters.nonsense += u64::from(self.peers[member].lanes.refuse_if_diverged());
-            self.restart_if_damaged(member);
         }
+        self.restart_damaged();
         self.refresh_members();
     }
 

@@ -15,15 +15,31 @@ impl Shm {
     #[inline]
     pub(crate) fn send_frame(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
+        // The member's number is in its address.
+        let member = to.0[5] as usize;
+        if let Some(peer) = self.peers.get_mut(member)
+            && peer.has_address(to)
+            && peer.lanes.to.push(bytes).is_ok()
+        {
+            peer.on_sent();
+            self.counters.sent += 1;
+            self.unpublished |= 1 << member;
+            return true;
+        }
+        self.send_any(to, bytes)
+    }
+
+    /// Send a frame that has no room, or is not for a member: a broadcast, or for an unknown address.
+    #[cold]
+    #[inline(never)]
+    fn send_any(&mut self, to: Address, bytes: &[u8]) -> bool {
         if bytes.len() > self.caps.max_frame || bytes.is_empty() {
             self.counters.lost_too_long += 1;
             return true;
         }
-        // The member's number is in its address.
-        let member = to.0[5] as usize;
-        let is_sent = match self.peers.get(member) {
-            Some(peer) if peer.has_address(to) => self.push(member, bytes),
-            // A broadcast, or an unknown address: flood it, as a switch does.
+        let is_sent = match self.peers.get(to.0[5] as usize) {
+            Some(peer) if peer.has_address(to) => self.push(peer.member, bytes),
+            // Flood it, as a switch does.
             _ => self.push_to_new_or_all(to, bytes),
         };
         self.counters.full += u64::from(!is_sent);
@@ -31,7 +47,6 @@ impl Shm {
     }
 
     /// Send to a member that has just joined, to the member in front of this address, or to all.
-    #[cold]
     fn push_to_new_or_all(&mut self, to: Address, bytes: &[u8]) -> bool {
         self.refresh_if_changed();
         let member = self.peers.iter().position(|peer| peer.has_address(to));
@@ -43,7 +58,6 @@ impl Shm {
     }
 
     /// Put a frame into one lane, or drop it if the member is dead or stalled. `false` if there is no room now.
-    #[inline]
     fn push(&mut self, member: usize, bytes: &[u8]) -> bool {
         let peer = &mut self.peers[member];
         if peer.lanes.to.push(bytes).is_err() {
@@ -58,13 +72,14 @@ impl Shm {
     /// The lane is full. If its member is dead or stalled, count the frame as dropped and return `true`.
     #[cold]
     fn drop_if_stuck(&mut self, member: usize) -> bool {
+        self.restart_if_damaged(member);
         let (peer, own) = (&mut self.peers[member], &self.membership);
         let generation = peer.generation;
         match peer.on_full(self.stall_timeout, || own.is_alive(member, generation)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
                 own.header.remove_member(member, generation);
-                peer.is_leaving = true;
+                peer.leave();
                 self.counters.lost_dead += 1;
             }
             Verdict::Stalled => self.counters.lost_hung += 1,
@@ -102,21 +117,26 @@ impl Shm {
         for_each_bit(published, |member| _ = self.peers[member].lanes.to.publish());
         SleepWord::after_publish();
         for_each_bit(published, |member| {
-            if self.membership.header.asleep(member).take() {
+            if self.peers[member].asleep.take() {
                 self.wake_member(member);
             }
-            self.restart_if_damaged(member);
         });
     }
 
     /// If the receiver has found its lane to be damaged, begin a new session, so that the next frame is not lost as well.
-    #[inline]
+    #[cold]
     pub(crate) fn restart_if_damaged(&mut self, member: usize) {
         let peer = &mut self.peers[member];
         if peer.lanes.to.needs_offer() && peer.is_present() {
             peer.lanes.offer();
             self.counters.restarts += 1;
         }
+    }
+
+    /// The same for all lanes.
+    #[cold]
+    pub(crate) fn restart_damaged(&mut self) {
+        (0..self.present.len()).for_each(|at| self.restart_if_damaged(self.present[at]));
     }
 
     #[cold]

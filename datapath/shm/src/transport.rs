@@ -80,9 +80,12 @@ impl Transport for Shm {
         self.send_frame(to, frame)
     }
 
+    #[inline]
     fn flush(&mut self) {
         self.refresh_if_changed();
-        self.publish();
+        if self.unpublished != 0 {
+            self.publish();
+        }
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

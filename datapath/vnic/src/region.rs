@@ -41,9 +41,9 @@ fn bytes(lane: &LaneLayout) -> usize {
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Shared,
-    /// The offsets of this end's word and of the other's.
-    own_word: usize,
-    other_word: usize,
+    /// Whether this end sleeps, and whether the other does.
+    own_word: SleepWord,
+    other_word: SleepWord,
 }
 
 /// Which end of a region.
@@ -88,12 +88,13 @@ impl Region {
         };
         let mut lanes = Duplex::new(to, from, lane);
         lanes.connect(pair_to, pair_from);
+        let [own_word, other_word] = [own_word, other_word].map(|offset| SleepWord::at(&memory, offset));
         Ok((Region { memory, own_word, other_word }, lanes))
     }
 
     /// This end's word, which it sets before it sleeps.
-    pub(crate) fn asleep(&self) -> SleepWord<'_> {
-        SleepWord::at(&self.memory, self.own_word)
+    pub(crate) fn asleep(&self) -> &SleepWord {
+        &self.own_word
     }
 
     /// Make the frames visible that were pushed into the lane to the other end. Returns whether the caller must wake it.
@@ -103,7 +104,7 @@ impl Region {
             return false;
         }
         SleepWord::after_publish();
-        SleepWord::at(&self.memory, self.other_word).take()
+        self.other_word.take()
     }
 
     /// Release the memory to the system, even if the other end keeps it mapped. All its bytes are zero then.

@@ -91,6 +91,18 @@ impl Duplex {
         self.from.accept(self.pair_from)
     }
 
+    /// Whether there is nothing to receive and no session to accept.
+    #[inline(always)]
+    pub fn is_quiet(&mut self) -> bool {
+        match self.from.look_for_line() {
+            Looked::Nothing => {
+                self.was_empty = true;
+                true
+            }
+            Looked::Line { .. } | Looked::Other => false,
+        }
+    }
+
     /// Begin to receive, where the last burst has found whether the lane was empty.
     #[inline(always)]
     pub fn burst(&self) -> Burst {

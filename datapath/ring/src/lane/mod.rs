@@ -77,5 +77,5 @@ pub use holds::Holds;
 pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Relayed, Sender};
 pub use shape::{LaneLayout, Pair};
-pub use shared::Shared;
+pub use shared::{Shared, SharedWord};
 pub use sleep_word::SleepWord;

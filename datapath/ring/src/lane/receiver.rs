@@ -294,7 +294,8 @@ impl Receiver {
 
     #[inline(always)]
     fn is_offered(&self) -> bool {
-        self.memory.word(OFFERED).load(Relaxed) == self.session
+        // SAFETY: the layout has this word, and the memory is that of the layout.
+        unsafe { self.memory.word_within(OFFERED) }.load(Relaxed) == self.session
     }
 
     /// Refuse the session. The sender sees this, and begins another.

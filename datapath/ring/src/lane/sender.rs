@@ -289,7 +289,8 @@ impl Sender {
         }
         self.write(first, Release); // B, matches C
         // For a receiver that has found nothing for long: see `Receiver::has_diverged`.
-        self.memory.word(TAIL).store(self.written(), Release);
+        // SAFETY: the layout has this word, and the memory is that of the layout.
+        unsafe { self.memory.word_within(TAIL) }.store(self.written(), Release);
         // The next records are written soon, and the lines should be in the cache by then.
         self.memory.will_write(self.cursor.at());
         self.memory.will_write(self.cursor.at() + LINE);

@@ -221,6 +221,65 @@ impl Shared {
     }
 }
 
+/// One word of shared memory. Its place was checked once.
+#[derive(Clone)]
+pub struct SharedWord {
+    #[cfg(not(loom))]
+    word: NonNull<AtomicU32>,
+    #[cfg(not(loom))]
+    _mapping: Arc<Mapping>,
+    #[cfg(loom)]
+    memory: Shared,
+    #[cfg(loom)]
+    offset: usize,
+}
+
+// SAFETY: it is a reference to an atomic word, and to the memory.
+#[cfg(not(loom))]
+unsafe impl Send for SharedWord {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Sync for SharedWord {}
+
+impl SharedWord {
+    /// The word at an offset.
+    ///
+    /// # Panics
+    /// The range is not within, or not aligned.
+    #[cfg(not(loom))]
+    pub fn new(memory: &Shared, offset: usize) -> SharedWord {
+        SharedWord { word: NonNull::from(memory.word(offset)), _mapping: memory.mapping.clone() }
+    }
+
+    #[cfg(loom)]
+    #[allow(missing_docs, reason = "as without the model checker")]
+    pub fn new(memory: &Shared, offset: usize) -> SharedWord {
+        SharedWord { memory: memory.clone(), offset }
+    }
+}
+
+impl core::ops::Deref for SharedWord {
+    type Target = AtomicU32;
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU32 {
+        // SAFETY: the memory lives as long as this.
+        unsafe { self.word.as_ref() }
+    }
+
+    #[cfg(loom)]
+    fn deref(&self) -> &AtomicU32 {
+        self.memory.word(self.offset)
+    }
+}
+
+impl fmt::Debug for SharedWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedWord").field(&**self).finish()
+    }
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("bytes", &self.len).finish_non_exhaustive()

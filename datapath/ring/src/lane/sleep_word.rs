@@ -12,37 +12,36 @@
 //! sees the word, or the process sees the frame. Of several senders, one takes the word. If that one dies before it wakes the process, or
 //! never wakes it, the process sleeps for its longest sleep.
 
-use crate::sync::{AtomicU32, Ordering::*, fence};
+use crate::sync::{Ordering::*, fence};
 
-use super::Shared;
+use super::{Shared, SharedWord};
 
 /// Whether a process sleeps. See the file's page.
-#[derive(Clone, Copy, Debug)]
-pub struct SleepWord<'a>(&'a AtomicU32);
+#[derive(Clone, Debug)]
+pub struct SleepWord(SharedWord);
 
-impl SleepWord<'_> {
+impl SleepWord {
     /// The word at this offset.
     ///
     /// # Panics
     /// It is not within, or not aligned.
-    #[inline]
-    pub fn at(memory: &Shared, offset: usize) -> SleepWord<'_> {
-        SleepWord(memory.word(offset))
+    pub fn at(memory: &Shared, offset: usize) -> SleepWord {
+        SleepWord(SharedWord::new(memory, offset))
     }
 
     /// For the process, before it sleeps. It must look for frames once more.
-    pub fn set(self) {
+    pub fn set(&self) {
         self.0.store(1, Relaxed);
         fence(SeqCst);
     }
 
     /// For the process: it does not sleep.
-    pub fn clear(self) {
+    pub fn clear(&self) {
         self.0.store(0, Relaxed);
     }
 
     /// Whether no sender has taken the word since it was set.
-    pub fn is_set(self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Relaxed) != 0
     }
 
@@ -54,7 +53,7 @@ impl SleepWord<'_> {
 
     /// Whether the caller has to wake the process.
     #[inline]
-    pub fn take(self) -> bool {
+    pub fn take(&self) -> bool {
         self.0.load(Relaxed) != 0 && self.0.swap(0, Relaxed) != 0
     }
 }
