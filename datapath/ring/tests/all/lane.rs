@@ -223,11 +223,29 @@ fn a_record_of_another_lap_is_nothing() {
     };
     let lines = LaneLayout::least(400).unwrap().bytes() as u32 / 64 - 6;
     for number in 0..5000 {
-        let frame = if number % 37 == 0 { long(sender.progress().0 / lines) } else { frame(number, 60) };
+        let frame =
+            if number % 150 < 40 && number % 10 == 0 { long(sender.progress().0 / lines) } else { frame(number, 60) };
         sender.push(&frame).unwrap();
         sender.publish();
         assert_eq!(take(&mut receiver), Some(frame));
         assert_eq!(receiver.peek(), Peeked::Nothing, "behind frame {number}");
+    }
+}
+
+/// The lap of the first record of each session is the same.
+#[test]
+fn a_record_of_another_session_is_nothing() {
+    let (mut sender, mut receiver, _) = lane(100).unwrap();
+    (0..5).for_each(|number| sender.push(&frame(number, 60)).unwrap());
+    sender.publish();
+    while take(&mut receiver).is_some() {}
+    sender.offer(PAIR);
+    assert!(receiver.accept(PAIR));
+    for number in 10..13 {
+        sender.push(&frame(number, 60)).unwrap();
+        sender.publish();
+        assert_eq!(take(&mut receiver), Some(frame(number, 60)));
+        assert_eq!(receiver.peek(), Peeked::Nothing);
     }
 }
 
