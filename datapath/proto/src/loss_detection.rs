@@ -132,7 +132,9 @@ impl FlowRecord {
         slots: &mut Slots<B>,
         timing: &Timing,
     ) -> (u32, Time) {
-        let (tolerance, min_resend_age) = (self.tolerance(), self.rtt.min_resend_age());
+        let order = self.reordering.as_deref();
+        let min_resend_age = order.map_or(self.rtt.min_resend_age(), |order| order.min_resend_age(&self.rtt));
+        let tolerance = self.tolerance();
         let rule = LossRule { now, tolerance, min_resend_age, doubted: self.seq_in_doubt(class) };
         let lost = self.send[class].resend_lost(slots, last, &rule);
         if lost.count > 0

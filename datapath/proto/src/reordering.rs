@@ -47,6 +47,9 @@ const LATE_REPORTS: u8 = 2;
 /// The most doublings of the wait in [`Reordering::begin_doubt`].
 const MAX_WAIT_DOUBLINGS: u8 = 6;
 
+/// The most doublings of the age at which a message is sent a third time.
+const MAX_AGE_DOUBLINGS: u8 = 10;
+
 /// What both sides of a flow know about reordering and loss.
 #[derive(Debug, Default)]
 pub(crate) struct Reordering {
@@ -59,6 +62,8 @@ pub(crate) struct Reordering {
     pub(crate) doubt: Option<Doubt>,
     /// Doubts in a row for which no duplicate was reported.
     unanswered: u8,
+    /// Messages in doubt in a row that were sent a third time, before a report could come.
+    dropped: u8,
     /// By class: this side's messages that counted as lost under a tolerance.
     lost: [u32; 2],
     /// By class: acknowledgements with gaps until the next loss report.
@@ -119,13 +124,20 @@ impl Reordering {
                 return;
             }
             self.unanswered = (self.unanswered + 1).min(MAX_WAIT_DOUBLINGS);
+            self.dropped = 0;
         }
         self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
     }
 
-    /// The message in doubt is sent a third time. A report of a duplicate would prove nothing now.
+    /// The message in doubt is sent a third time. A report of a duplicate would prove nothing now. If the round trip is underestimated, that
+    /// was too early, and so would be each further one: the age doubles until a report has the time to come.
     pub(crate) fn drop_doubt(&mut self) {
-        self.doubt = None;
+        (self.doubt, self.dropped) = (None, (self.dropped + 1).min(MAX_AGE_DOUBLINGS));
+    }
+
+    /// The age at which a message is sent a third time.
+    pub(crate) fn min_resend_age(&self, rtt: &Rtt) -> u64 {
+        rtt.min_resend_age() << self.dropped
     }
 
     /// The receiver reports a duplicate. Returns whether this proves that the retransmission of the message in doubt was
@@ -140,7 +152,7 @@ impl Reordering {
     ) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && SeqLowBits::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
-        (self.doubt, self.unanswered) = (None, 0);
+        (self.doubt, self.unanswered, self.dropped) = (None, 0, 0);
         if !mutants::is_active(Mutant::LateIsLost) {
             let max_tolerance = MAX_TOLERANCE_GROWTH * rtt.min_resend_age().max(self.tolerance).max(timing.min_timeout);
             // The report answers one of the two copies, so the round trip of that copy is at least as long as this.
