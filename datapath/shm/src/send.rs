@@ -123,22 +123,6 @@ impl Shm {
         });
     }
 
-    /// If the receiver has found its lane to be damaged, begin a new session, so that the next frame is not lost as well.
-    #[cold]
-    pub(crate) fn restart_if_damaged(&mut self, member: usize) {
-        let peer = &mut self.peers[member];
-        if peer.lanes.to.needs_offer() && peer.is_present() {
-            peer.lanes.offer();
-            self.counters.restarts += 1;
-        }
-    }
-
-    /// The same for all lanes.
-    #[cold]
-    pub(crate) fn restart_damaged(&mut self) {
-        (0..self.present.len()).for_each(|at| self.restart_if_damaged(self.present[at]));
-    }
-
     #[cold]
     fn wake_member(&mut self, member: usize) {
         let peer = &mut self.peers[member];
