@@ -66,10 +66,8 @@ fn what_a_full_transport_gives_back_goes_first_and_nothing_is_lost() {
     for room in [3, 0, 2, 5] {
         alpha.notes.room = room;
         assert_eq!(alpha.turn(now).sent, room);
-        assert!(alpha.engine.sleep_until() <= now, "frames or deferred work are left: the next turn is due at once");
+        assert_eq!(alpha.engine.sleep_until() <= now, room < 5, "full: the next turn is due at once");
     }
-    assert_eq!(alpha.turn(now).sent, 0);
-    assert!(alpha.engine.sleep_until() > now, "nothing is left");
     beta.notes.take_from(&mut alpha.notes);
     beta.turn(now);
     assert_eq!(extracted(&mut beta), (0..10).collect::<Vec<_>>());
