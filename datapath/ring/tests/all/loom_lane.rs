@@ -102,7 +102,8 @@ fn a_session_that_begins_under_a_burst_is_never_mixed_with_the_one_before() {
         let pool = Pool::heap(Layout { frames: 2, stride: 64, headroom: 0 }).unwrap();
         let received: Option<Frame> = near.next(&mut near.burst(), &pool, &mut LaneCounters::default());
         if let Some(frame) = received {
-            assert_eq!(frame.bytes(), [1; LONGEST], "of the first session, or of none");
+            // The model checker copies no more of a line.
+            assert_eq!(frame.bytes()[..8], [1; 8], "of the first session, or of none");
         }
         far.join().unwrap();
     });
