@@ -94,6 +94,7 @@ impl Duplex {
     /// Whether there is nothing to receive and no session to accept.
     #[inline(always)]
     pub fn is_quiet(&mut self) -> bool {
+        // As a match: rustc 1.95 compiles `was_empty |= matches!(…)` to a store of `true` for each outcome, if the result is used as well.
         match self.from.look_for_line() {
             Looked::Nothing => {
                 self.was_empty = true;
