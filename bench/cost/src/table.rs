@@ -28,7 +28,7 @@ const HOSTILE: u64 = 10;
 /// So many more cache lines are noise, wherever the allocator puts things.
 const TOLERATED_LINES: u64 = 3;
 
-/// One in so many cache lines of code is noise: where a function begins on its line depends on all others.
+/// One in this many cache lines of code is noise: a change of one function moves the beginnings of others on their lines.
 const TOLERATED_CODE: u64 = 16;
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -66,22 +66,16 @@ struct Places {
 /// `locked` are addresses where the program is loaded at 0. It allocates `before` bytes first, which moves all that it
 /// allocates later.
 pub(crate) fn steps(over: Over, locked: &HashSet<u64>, before: usize) -> Result<[Costs; 2], Error> {
-    let trips = trips(over, Mode::Steps, locked, before)?;
     // The first may begin before the trace is read.
-    if trips.len() < TRIPS + 2 * SHARED {
-        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
-    }
+    let trips = trips(over, Mode::Steps, locked, before, TRIPS + 2 * SHARED)?;
     let (single, shared) = trips.split_at(trips.len() - 2 * SHARED);
     Ok([median(&single[single.len() - TRIPS..]), median(&shared[SHARED..])])
 }
 
 /// The mean costs of trips directly after each other.
 pub(crate) fn closed(over: Over, locked: &HashSet<u64>, before: usize) -> Result<Closed, Error> {
-    let trips = trips(over, Mode::Closed, locked, before)?;
     let (shared, idle) = (2 * CLOSED_SHARED, 2 * IDLE_TRIPS);
-    if trips.len() < CLOSED_TRIPS + shared + idle {
-        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
-    }
+    let trips = trips(over, Mode::Closed, locked, before, CLOSED_TRIPS + shared + idle)?;
     let (trips, idle) = trips.split_at(trips.len() - idle);
     let (single, shared) = trips.split_at(trips.len() - shared);
     let all: Vec<Step> = STEPS[1..].iter().map(|(step, _)| *step).collect();
@@ -98,8 +92,8 @@ pub(crate) fn closed(over: Over, locked: &HashSet<u64>, before: usize) -> Result
     Ok(Closed { round_trip, message, idle: mean(&idle[IDLE_TRIPS..], &[Step::Idle], 2) })
 }
 
-/// All trips of a run.
-fn trips(over: Over, mode: Mode, locked: &HashSet<u64>, before: usize) -> Result<Vec<Trip>, Error> {
+/// The trips of a run, this many at least.
+fn trips(over: Over, mode: Mode, locked: &HashSet<u64>, before: usize, least: usize) -> Result<Vec<Trip>, Error> {
     let mut child = Command::new("valgrind")
         .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--log-fd=2"])
         .arg(std::env::current_exe()?)
@@ -112,10 +106,10 @@ fn trips(over: Over, mode: Mode, locked: &HashSet<u64>, before: usize) -> Result
     let (output, locked) = (child.stdout.take().ok_or("no output")?, locked.clone());
     thread::spawn(move || places(output, locked).map(|places| tell.send(places)));
     let trips = read(BufReader::with_capacity(1 << 20, child.stderr.take().ok_or("no trace")?), &told)?;
-    match child.wait()?.success() {
-        true => Ok(trips),
-        false => Err(format!("the trips over {} have failed", over.name()).into()),
+    if !child.wait()?.success() || trips.len() < least {
+        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
     }
+    Ok(trips)
 }
 
 /// The addresses of this program's instructions that lock the memory bus, by what the disassembler says, where it is
@@ -199,36 +193,34 @@ fn distinct(lines: &[Vec<u64>; STEPS.len()], steps: &[Step]) -> u64 {
     steps.iter().flat_map(|&step| &lines[step as usize]).collect::<HashSet<_>>().len() as u64
 }
 
+/// What these steps cost. `of` makes one number of those of all trips.
+fn cost(steps: &[Step], of: impl Fn(&dyn Fn(&Trip) -> u64) -> u64) -> Cost {
+    let sum = |trip: &Trip, what: fn(&Cost) -> u64| steps.iter().map(|&step| what(&trip.costs[step as usize])).sum();
+    Cost {
+        instructions: of(&|trip| sum(trip, |cost| cost.instructions)),
+        locked: of(&|trip| sum(trip, |cost| cost.locked)),
+        lines: of(&|trip| distinct(&trip.lines, steps)),
+        code: of(&|trip| distinct(&trip.code, steps)),
+    }
+}
+
 fn median(trips: &[Trip]) -> Costs {
     let of = |what: &dyn Fn(&Trip) -> u64| {
         let mut all: Vec<u64> = trips.iter().map(what).collect();
         all.sort_unstable();
         all[all.len() / 2]
     };
-    let cost = |steps: &[Step]| Cost {
-        instructions: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].instructions).sum()),
-        locked: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].locked).sum()),
-        lines: of(&|trip| distinct(&trip.lines, steps)),
-        code: of(&|trip| distinct(&trip.code, steps)),
-    };
     let steps = STEPS[1..].iter().map(|(step, _)| *step);
     // Idle turns are no part of a round trip.
     let whole: Vec<Step> = steps.clone().filter(|step| *step != Step::Idle).collect();
-    Costs { steps: steps.map(|step| (step, cost(&[step]))).collect(), whole: cost(&whole) }
+    Costs { steps: steps.map(|step| (step, cost(&[step], of))).collect(), whole: cost(&whole, of) }
 }
 
-/// The mean of these steps of each trip, of which each has `parts`.
+/// The mean of these steps of each trip, of which each has `parts` that run the same code.
 fn mean(trips: &[Trip], steps: &[Step], parts: u64) -> Cost {
-    let of = |what: &dyn Fn(&Trip) -> u64| {
-        let count = trips.len() as u64 * parts;
-        (trips.iter().map(what).sum::<u64>() + count / 2) / count
-    };
-    Cost {
-        instructions: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].instructions).sum()),
-        locked: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].locked).sum()),
-        lines: of(&|trip| distinct(&trip.lines, steps)),
-        code: of(&|trip| distinct(&trip.code, steps) * parts),
-    }
+    let count = trips.len() as u64 * parts;
+    let of = |what: &dyn Fn(&Trip) -> u64| (trips.iter().map(what).sum::<u64>() + count / 2) / count;
+    Cost { code: of(&|trip| distinct(&trip.code, steps) * parts), ..cost(steps, of) }
 }
 
 #[cfg(test)]

@@ -111,9 +111,6 @@ impl Shm {
     #[inline]
     pub(crate) fn publish(&mut self) {
         let published = std::mem::take(&mut self.unpublished);
-        if published == 0 {
-            return;
-        }
         for_each_bit(published, |member| _ = self.peers[member].lanes.to.publish());
         SleepWord::after_publish();
         for_each_bit(published, |member| {

@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) fn write(path: &Path, state: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prefix = path.file_name().unwrap_or_default().to_owned();
-    // The process's `umask` decides who may read the file, as for other files.
+    // The file gets the mode that the process's `umask` leaves, as other files do.
     let may = Permissions::from_mode(0o666);
     let mut new = tempfile::Builder::new().prefix(&prefix).suffix(".new").permissions(may).tempfile_in(directory)?;
     new.write_all(blake3::hash(state).as_bytes())?;

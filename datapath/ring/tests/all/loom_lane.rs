@@ -44,18 +44,22 @@ fn collect(receiver: &mut Receiver, pair: Pair, wanted: usize) -> Vec<u8> {
     got
 }
 
+/// Two frames that become visible together, and one more.
+fn three_arrive(mut sender: Sender, mut receiver: Receiver) {
+    let far = thread::spawn(move || collect(&mut receiver, PAIR, 3));
+    assert!(push(&mut sender, 11) && push(&mut sender, 12));
+    sender.publish();
+    assert!(push(&mut sender, 13));
+    sender.publish();
+    assert_eq!(far.join().unwrap(), [11, 12, 13]);
+}
+
 #[test]
 fn frames_arrive_whole_and_in_order() {
     loom::model(|| {
-        let (mut sender, mut receiver, _) = lane();
+        let (mut sender, receiver, _) = lane();
         sender.offer(PAIR);
-        let far = thread::spawn(move || collect(&mut receiver, PAIR, 3));
-        // Two that become visible together, and one more.
-        assert!(push(&mut sender, 1) && push(&mut sender, 2));
-        sender.publish();
-        assert!(push(&mut sender, 3));
-        sender.publish();
-        assert_eq!(far.join().unwrap(), [1, 2, 3]);
+        three_arrive(sender, receiver);
     });
 }
 
@@ -72,12 +76,7 @@ fn words_of_the_lap_before_are_no_records() {
             assert_eq!(receiver.peek(), Peeked::Frame(LONGEST));
             assert!(receiver.take(&mut [0; LONGEST]));
         }
-        let far = thread::spawn(move || collect(&mut receiver, PAIR, 3));
-        assert!(push(&mut sender, 11) && push(&mut sender, 12));
-        sender.publish();
-        assert!(push(&mut sender, 13));
-        sender.publish();
-        assert_eq!(far.join().unwrap(), [11, 12, 13]);
+        three_arrive(sender, receiver);
     });
 }
 
