@@ -28,7 +28,7 @@ const HOSTILE: u64 = 10;
 /// So many more cache lines are noise, wherever the allocator puts things.
 const TOLERATED_LINES: u64 = 3;
 
-/// One in this many cache lines of code is noise: a change of one function moves the beginnings of others on their lines.
+/// One in this many cache lines of code is noise: the length of a jump depends on where code is.
 const TOLERATED_CODE: u64 = 16;
 
 #[derive(Debug, Default, PartialEq, Eq)]

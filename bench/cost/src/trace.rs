@@ -26,7 +26,7 @@ pub(crate) struct Cost {
     pub(crate) locked: u64,
     /// Cache lines of data, each once.
     pub(crate) lines: u64,
-    /// Cache lines of instructions, each once.
+    /// Bytes of instructions, each once, in cache lines. Which lines they are on depends on all other code, so that is not counted.
     pub(crate) code: u64,
 }
 
@@ -50,7 +50,8 @@ pub(crate) struct Closed {
 struct Trip {
     costs: [Cost; STEPS.len()],
     lines: [Vec<u64>; STEPS.len()],
-    code: [Vec<u64>; STEPS.len()],
+    /// The addresses and lengths of instructions.
+    code: [HashSet<(u64, u64)>; STEPS.len()],
 }
 
 /// Where the program and its marks are.
@@ -168,7 +169,7 @@ fn read(mut trace: impl BufRead, told: &Receiver<Places>) -> Result<Vec<Trip>, E
             b'I' => {
                 cost.instructions += 1;
                 cost.locked += places.locked.contains(&address) as u64;
-                code.extend(Some(address >> 6).filter(|line| code.last() != Some(line)));
+                code.insert((address, size));
             }
             _ if places.stack.contains(&address) => (),
             _ => lines.extend(address >> 6..=(address + size - 1) >> 6),
@@ -200,8 +201,14 @@ fn cost(steps: &[Step], of: impl Fn(&dyn Fn(&Trip) -> u64) -> u64) -> Cost {
         instructions: of(&|trip| sum(trip, |cost| cost.instructions)),
         locked: of(&|trip| sum(trip, |cost| cost.locked)),
         lines: of(&|trip| distinct(&trip.lines, steps)),
-        code: of(&|trip| distinct(&trip.code, steps)),
+        code: of(&|trip| code_of(trip, steps)),
     }
+}
+
+/// The cache lines that the instructions of these steps would fill.
+fn code_of(trip: &Trip, steps: &[Step]) -> u64 {
+    let all: HashSet<_> = steps.iter().flat_map(|&step| &trip.code[step as usize]).collect();
+    all.into_iter().map(|(_, length)| length).sum::<u64>().div_ceil(64)
 }
 
 fn median(trips: &[Trip]) -> Costs {
@@ -220,7 +227,7 @@ fn median(trips: &[Trip]) -> Costs {
 fn mean(trips: &[Trip], steps: &[Step], parts: u64) -> Cost {
     let count = trips.len() as u64 * parts;
     let of = |what: &dyn Fn(&Trip) -> u64| (trips.iter().map(what).sum::<u64>() + count / 2) / count;
-    Cost { code: of(&|trip| distinct(&trip.code, steps) * parts), ..cost(steps, of) }
+    Cost { code: of(&|trip| code_of(trip, steps) * parts), ..cost(steps, of) }
 }
 
 #[cfg(test)]
