@@ -20,8 +20,8 @@ pub const BURST: usize = 64;
 pub struct Engine {
     core: Core<Frame>,
     pool: Pool,
-    /// Whether the transport was full since the last doorbell.
-    is_full: bool,
+    /// The transport was full when it was last handed a frame. For how long this node may then sleep.
+    no_room: Option<Duration>,
     /// Frames handed to the transport since the last doorbell.
     sent: usize,
     /// Frames that this turn has received.
@@ -91,7 +91,7 @@ impl Engine {
         Engine {
             core,
             pool,
-            is_full: false,
+            no_room: None,
             sent: 0,
             received: 0,
             inhaled_nothing: false,
@@ -148,15 +148,14 @@ impl Engine {
     /// The latest time for the next turn. If work is left, this is the zero time, which means now.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.postponed
-            || self.sent > 0
-            || self.core.has_output()
-            || self.core.has_commands()
-            || self.core.has_events()
-        {
-            Time::default()
-        } else {
-            self.core.sleep_until()
+        if self.postponed || self.sent > 0 || self.core.has_commands() || self.core.has_events() {
+            return Time::default();
+        }
+        let timer = self.core.sleep_until();
+        match (self.core.has_output(), self.no_room) {
+            (true, None) => Time::default(),
+            (true, Some(room_within)) => timer.min(self.core.now() + room_within),
+            (false, _) => timer,
         }
     }
 
@@ -209,9 +208,9 @@ impl Engine {
         if self.core.has_commands() {
             self.pass_commands(transport);
         }
+        self.no_room = None;
         self.hand_over(BURST, transport);
         transport.flush();
-        self.is_full = false;
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_received_acks();
@@ -233,7 +232,7 @@ impl Engine {
     /// this is the message's frame, which is still in the L1 cache. It leaves with the next doorbell.
     #[inline]
     pub fn send_early<T: Transport + ?Sized>(&mut self, transport: &mut T) {
-        if !self.is_full {
+        if self.no_room.is_none() {
             self.hand_over(1, transport);
         }
     }
@@ -242,7 +241,9 @@ impl Engine {
     pub fn send_frame<T: Transport + ?Sized>(&mut self, to: Address, frame: &Frame, transport: &mut T) -> bool {
         let is_sent = transport.send(to, frame);
         self.sent += usize::from(is_sent);
-        self.is_full |= !is_sent;
+        if !is_sent {
+            self.no_room = Some(transport.room_within());
+        }
         is_sent
     }
 
@@ -255,7 +256,7 @@ impl Engine {
             match core.transmit(&mut || pool.take(), |to, frame| transport.send(to, frame)) {
                 Some(true) => self.sent += 1,
                 Some(false) => {
-                    self.is_full = true;
+                    self.no_room = Some(transport.room_within());
                     break;
                 }
                 None => break,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use am_ring::Frame;
 use am_ring::own::{Own, high};
@@ -307,6 +308,12 @@ impl Transport for Multipath {
     #[inline]
     fn flush(&mut self) {
         self.paths.iter_mut().for_each(|path| path.inner.flush());
+    }
+
+    /// Until the first of the full paths is tried again.
+    fn room_within(&self) -> Duration {
+        let full = self.paths.iter().filter(|path| path.is_full());
+        full.map(|path| path.inner.room_within()).min().unwrap_or_default()
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

@@ -56,6 +56,11 @@ impl TransportPath {
         self.link_error.as_deref().or_else(|| self.full.is_some_and(Full::is_stuck).then_some("it takes no frames"))
     }
 
+    /// Whether it took no frame when it was last asked to.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.is_some()
+    }
+
     /// Whether a frame is to show if it takes frames again.
     pub(crate) fn is_trial_due(&self) -> bool {
         let is_due = |full: Full| full.is_stuck() && full.tried.elapsed() >= TRIAL_AFTER;

@@ -23,6 +23,8 @@
 //! assert!(!left.caps().reliable && left.caps().ordered);
 //! ```
 
+use std::time::Duration;
+
 use am_ring::Frame;
 use am_wire::{Address, Buffer};
 use rand::rngs::SmallRng;
@@ -305,6 +307,10 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {
         self.inner.read_memory(of, at, into)
+    }
+
+    fn room_within(&self) -> Duration {
+        self.inner.room_within()
     }
 
     fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {

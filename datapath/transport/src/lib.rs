@@ -1,4 +1,4 @@
-//! **The interface between the protocol and the devices**: a trait of ten calls, for a NIC or another carrier of frames. The
+//! **The interface between the protocol and the devices**: a trait of eleven calls, for a NIC or another carrier of frames. The
 //! protocol does not know what carries its frames, and a transport does not know what they mean.
 //!
 //! ```text
@@ -78,6 +78,7 @@ pub mod trace;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use am_ring::{Frame, Own, Owned, Pool};
 use am_wire::Address;
@@ -141,6 +142,12 @@ pub trait Transport {
 
     /// Ring the doorbell for all queued frames, and reap sent frames. The node calls it each turn, even with no frame queued.
     fn flush(&mut self) {}
+
+    /// There is no room, as [`send`](Self::send) has said. How long the node may sleep before it tries again: a transport that wakes it
+    /// when there is room says a longer time.
+    fn room_within(&self) -> Duration {
+        Duration::from_micros(50)
+    }
 
     /// Carry out a command of the node, such as opening a flow for steering. [`Steering::control`] does all that most transports need.
     ///
@@ -232,6 +239,10 @@ macro_rules! forward {
         #[inline]
         fn flush(&mut self) {
             (**self).flush();
+        }
+
+        fn room_within(&self) -> Duration {
+            (**self).room_within()
         }
 
         fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

@@ -150,6 +150,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.read_memory(of, at, into)
     }
 
+    fn room_within(&self) -> Duration {
+        self.inner.room_within()
+    }
+
     fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
         self.inner.prefers_reading(of, bytes)
     }
