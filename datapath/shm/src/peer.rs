@@ -15,7 +15,7 @@ use crate::process::Process;
 /// does not block those for others (head-of-line blocking).
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// The shortest time between two checks of whether a member with a full lane lives.
-const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Another member, or a free member number.
 #[derive(Debug)]
@@ -165,6 +165,17 @@ impl Peer {
         if self.full_since.is_some_and(|full| !full.is_stalled) || self.lanes.to.made_room() {
             self.full_since = None;
         }
+    }
+
+    /// Whether a frame for it waits for room in its lane.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_since.is_some_and(|full| !full.is_stalled)
+    }
+
+    /// Whether its lane was full, and the member has given back lines since.
+    #[cold]
+    pub(crate) fn has_room_again(&mut self) -> bool {
+        self.is_full() && self.lanes.to.made_room()
     }
 
     /// Start the stall time anew, with the next frame that finds its lane full.

@@ -7,6 +7,7 @@ use am_ring::Frame;
 use am_wire::{Address, AddressSet, Buffer};
 
 use crate::link::Shm;
+use crate::peer::Peer;
 
 /// A thread that spins checks lanes and members after this many empty receives in a row.
 const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
@@ -71,6 +72,9 @@ impl Shm {
                 each(frame);
             }
         }
+        if self.peers[member].lanes.from.made_room() {
+            self.wake_for_room(member);
+        }
         if self.peers[member].is_leaving() {
             self.disconnect_if_empty(member);
         }
@@ -122,12 +126,16 @@ impl Shm {
         self.refresh_members();
     }
 
-    /// The thread is about to sleep: ask senders to wake it. The caller reads the lanes once more.
+    /// The thread is about to sleep: ask senders to wake it, and receivers whose lanes are full. The caller reads the lanes once more.
     #[cold]
     pub(crate) fn before_sleep(&mut self) {
         self.check_lanes();
         self.waker.arm();
         self.counters.sleeps += 1;
-        self.membership.header.asleep(self.membership.member).set();
+        let waits_for_room = self.peers.iter().any(Peer::is_full);
+        self.membership.header.asleep(self.membership.member).set(waits_for_room);
+        if waits_for_room && self.peers.iter_mut().any(Peer::has_room_again) {
+            self.waker.ring();
+        }
     }
 }

@@ -120,6 +120,16 @@ impl Shm {
         });
     }
 
+    /// Lines of this member's lane were given back. It may sleep until then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake_for_room(&mut self, member: usize) {
+        SleepWord::after_publish();
+        if self.peers[member].asleep.take_for_room() {
+            self.wake_member(member);
+        }
+    }
+
     #[cold]
     fn wake_member(&mut self, member: usize) {
         let peer = &mut self.peers[member];

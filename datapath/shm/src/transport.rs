@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::take;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_ring::lane::LaneCounters;
@@ -11,7 +11,7 @@ use am_wire::Address;
 
 use crate::join::Membership;
 use crate::link::{Counters, Shm};
-use crate::peer::{Peer, STALL_TIMEOUT, address};
+use crate::peer::{CHECK_INTERVAL, Peer, STALL_TIMEOUT, address};
 use crate::waker::Waker;
 use crate::{ShmOpenError, ShmOptions, map, process};
 
@@ -122,6 +122,11 @@ impl Transport for Shm {
 
     fn prefers_reading(&mut self, of: Address, bytes: u64) -> bool {
         bytes >= self.lend_from && self.read_memory(of, 0, &mut [])
+    }
+
+    /// Each receiver that makes room wakes this member. A dead one does not.
+    fn room_within(&self) -> Duration {
+        CHECK_INTERVAL
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

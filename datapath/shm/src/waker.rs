@@ -59,6 +59,12 @@ impl Waker {
         }
         self.is_armed = true;
     }
+
+    /// Make it readable: the member must not sleep.
+    #[cold]
+    pub(crate) fn ring(&self) {
+        write_byte(&self.fifo);
+    }
 }
 
 /// Open the FIFO of a member for reading and writing: then a write raises no signal, and a reader need not exist.

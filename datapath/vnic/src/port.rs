@@ -141,7 +141,7 @@ impl Port {
     /// The daemon is about to sleep: from now on the program wakes it. Look once more after this call.
     pub fn before_sleep(&mut self) {
         self.lanes.repair();
-        self.region.asleep().set();
+        self.region.asleep().set(false);
     }
 
     /// The daemon is awake.

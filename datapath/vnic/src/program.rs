@@ -199,7 +199,7 @@ impl Vnic {
         // Read the socket first: a packet in it would end the sleep at once.
         self.attend();
         if let State::Attached(Attachment { region, .. }) = &self.state {
-            region.asleep().set();
+            region.asleep().set(false);
             self.is_armed = true;
             self.counters.sleeps += 1;
         }

@@ -51,6 +51,8 @@ pub struct Receiver {
     found: (u32, u32),
     /// From this line on, the sender cannot use them yet.
     released: u32,
+    /// Lines were given back since the last [`made_room`](Self::made_room).
+    made_room: bool,
     /// The positions of both sides at the last check after a long silence.
     quiet: (u32, u32),
 }
@@ -71,6 +73,7 @@ impl Receiver {
             cursor: Cursor::new(&shape, 0, 0),
             found: (0, 0),
             released: 0,
+            made_room: false,
             quiet: (0, 0),
         }
     }
@@ -280,8 +283,14 @@ impl Receiver {
 
     /// Give back the lines that were read.
     fn release(&mut self) {
-        self.released = self.read();
+        (self.released, self.made_room) = (self.read(), true);
         self.memory.word(RELEASED).store(self.released, Release); // D, matches A
+    }
+
+    /// Whether lines were given back since the last call.
+    #[inline]
+    pub fn made_room(&mut self) -> bool {
+        std::mem::take(&mut self.made_room)
     }
 
     #[inline]

@@ -109,6 +109,25 @@ fn what_was_done_before_a_wake_is_seen_after_the_take() {
     });
 }
 
+/// A receiver gives back lines of a full lane, and its sender sleeps until there is room: it sees the room, or it is woken.
+#[test]
+fn a_process_that_waits_for_room_sees_it_or_is_woken() {
+    loom::model(|| {
+        let memory = SharedMemory::heap(128);
+        let receiver = {
+            let memory = memory.clone();
+            thread::spawn(move || {
+                memory.word(64).store(1, Relaxed);
+                SleepWord::after_publish();
+                SleepWord::at(&memory, 0).take_for_room()
+            })
+        };
+        SleepWord::at(&memory, 0).set(true);
+        let seen = memory.word(64).load(Relaxed) == 1;
+        assert!(receiver.join().unwrap() || seen, "it sleeps for ever");
+    });
+}
+
 /// Two senders of two lanes, and the process that reads both: it sees each frame, or one of the senders wakes it.
 #[test]
 fn a_process_that_sleeps_sees_the_frames_or_is_woken_once() {
@@ -122,7 +141,7 @@ fn a_process_that_sleeps_sees_the_frames_or_is_woken_once() {
                 SleepWord::at(&memory, 0).take()
             })
         });
-        SleepWord::at(&memory, 0).set();
+        SleepWord::at(&memory, 0).set(false);
         let seen = [64, 68].map(|lane| memory.word(lane).load(Relaxed) == 1);
         let wakes = senders.map(|sender| sender.join().unwrap()).into_iter().filter(|wakes| *wakes).count();
         assert!(wakes == 1 || wakes == 0 && seen == [true; 2], "{wakes} wake it, and it has seen {seen:?}");

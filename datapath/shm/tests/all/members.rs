@@ -102,6 +102,40 @@ fn a_sleeper_is_woken_and_one_that_spins_costs_nobody_anything() {
 }
 
 #[test]
+fn a_sleeper_is_woken_when_its_full_lane_has_room() {
+    let dir = tempdir().unwrap();
+    let [mut near, mut far] = [0, 1].map(|_| join(&options(dir.path())));
+    reaches(&mut near, &mut far);
+    let to = far.caps().address;
+    for length in [60, 100, 4000] {
+        let fill = |near: &mut Shm| {
+            while send(near, to, 0, length) {}
+            near.flush();
+        };
+        fill(&mut near);
+        near.control(Command::BeforeSleep).unwrap();
+        assert!(receive(&mut near).is_empty() && !is_readable(&near, Duration::ZERO), "it may sleep");
+        while !receive(&mut far).is_empty() {}
+        assert!(is_readable(&near, near.room_within()), "{length}: it has room");
+        assert!(send(&mut near, to, 0, length));
+
+        // Room that was made before it sleeps ends the sleep, too.
+        fill(&mut near);
+        while !receive(&mut far).is_empty() {}
+        near.control(Command::BeforeSleep).unwrap();
+        assert!(is_readable(&near, Duration::ZERO), "{length}: it has room again");
+        assert!(send(&mut near, to, 0, length));
+        near.flush();
+
+        // It does not wait for room any more.
+        near.control(Command::BeforeSleep).unwrap();
+        let rings = counters(&far)["shm_rings"];
+        while !receive(&mut far).is_empty() {}
+        assert_eq!((counters(&far)["shm_rings"], is_readable(&near, Duration::ZERO)), (rings, false), "{length}");
+    }
+}
+
+#[test]
 fn a_sleeper_in_another_thread_misses_nothing() {
     let dir = tempdir().unwrap();
     let options = options(dir.path());
