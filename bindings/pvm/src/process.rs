@@ -225,11 +225,6 @@ impl Process {
         !self.pairs.has_arrived() && self.endpoint.prepare_wait().unwrap_or(false)
     }
 
-    /// Whether nothing has arrived, and what was sent waits for room in the transport.
-    pub(crate) fn waits_for_room(&mut self) -> bool {
-        !self.pairs.has_arrived() && !self.node.has_work() && self.endpoint.next_deadline().is_zero()
-    }
-
     pub(crate) fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }

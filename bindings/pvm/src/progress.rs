@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   the program               this thread
-//!   calls PVM now and then    naps, a millisecond each
+//!   calls PVM now and then    naps, some milliseconds each
 //!   waits in PVM for longer   sleeps until it leaves: the call receives itself
 //!   is in a handler of its    naps, or sleeps on the node's descriptor, and receives
 //!   computes                  sleeps on the node's descriptor, and receives
@@ -21,7 +21,7 @@ use am_c_runtime::{Waker, start_thread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 
-const NAP: Duration = Duration::from_millis(1);
+const NAP: Duration = Duration::from_millis(4);
 
 /// How often the program has left PVM.
 static CALLS: AtomicU32 = AtomicU32::new(0);

@@ -41,10 +41,6 @@ const NOT_IMPLEMENTED: c_int = -24;
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// How long a send sleeps that waits for room in a transport. The transport announces none, and a yield instead would cost a time slice of
-/// another task.
-const ROOM: Duration = Duration::from_micros(50);
-
 /// How long a message of the daemon waits while others send without a pause.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a task that ends waits until its messages are accepted.
@@ -299,22 +295,16 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     if idle.spins() {
         return hint::spin_loop();
     }
-    let armed = process::with(|process| match process.prepare_wait() {
-        true => Some((process.descriptor(), None)),
-        false => {
-            let waits = IS_SENDING.load(Ordering::Relaxed) && process.waits_for_room();
-            waits.then(|| (process.descriptor(), Some(ROOM)))
-        }
-    });
+    let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let own = library.own_descriptors().iter().copied();
-    let (descriptors, time): (Vec<c_int>, _) = match armed {
+    let descriptors: Vec<c_int> = match armed {
         // Something has arrived just now.
         Some(None) => return thread::yield_now(),
-        Some(Some((descriptor, most))) => (own.chain([descriptor]).collect(), most.or(left)),
-        None => (own.collect(), left),
+        Some(Some(descriptor)) => own.chain([descriptor]).collect(),
+        None => own.collect(),
     };
-    sleep_on(&descriptors, time);
+    sleep_on(&descriptors, left);
     // It may be the daemon that ended the sleep.
     *LOOKED.lock() = None;
 }
