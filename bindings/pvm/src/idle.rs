@@ -23,7 +23,8 @@ const ALWAYS: u32 = 256;
 /// The part of the last short waits that ended within a spin, of those that began with one.
 static PAYS: AtomicU32 = AtomicU32::new(ALWAYS);
 
-fn now() -> Duration {
+/// The host's clock.
+pub(crate) fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default()
 }
 

@@ -1,8 +1,9 @@
 //! The pairs: this task and each other one, what they have agreed on, and what has arrived of a message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use am_api::{Connection, ConnectionChange, Fate, Message};
 
@@ -31,6 +32,9 @@ impl Loose {
         unsafe { (library.free_message)(self.0) };
     }
 }
+
+/// Messages wait to be sent: some have come back, or handlers of the program have left some.
+pub(crate) static OWES: AtomicBool = AtomicBool::new(false);
 
 /// How far two tasks are with their agreement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +78,7 @@ pub(crate) struct Pair {
 #[derive(Debug)]
 pub(crate) struct Pairs {
     library: &'static Library,
-    all: HashMap<c_int, Pair>,
+    all: BTreeMap<c_int, Pair>,
     /// Whole messages, in their order, which PVM does not have yet.
     ready: VecDeque<Loose>,
     /// The progress thread receives: it keeps copies.
@@ -215,7 +219,7 @@ impl Pairs {
     pub(crate) fn new(library: &'static Library) -> Pairs {
         Pairs {
             library,
-            all: HashMap::new(),
+            all: BTreeMap::new(),
             ready: VecDeque::new(),
             is_away: false,
             copies: vec![],
@@ -273,6 +277,7 @@ impl Pairs {
         // Of several pieces the others may have arrived.
         if fate == Fate::NotDelivered && !head.has_more && !head.is_later {
             self.back.push((head, message.payload().to_vec()));
+            OWES.store(true, Ordering::Relaxed);
         }
     }
 

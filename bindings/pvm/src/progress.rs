@@ -32,6 +32,12 @@ static IS_AWAY: AtomicBool = AtomicBool::new(false);
 /// Ends the sleep of the thread.
 static WAKER: Mutex<Option<Arc<Waker>>> = Mutex::new(None);
 
+/// Only the program's thread counts.
+#[inline]
+fn count_call() {
+    CALLS.store(CALLS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
 /// A call of the program, as long as it lasts.
 #[derive(Debug)]
 pub(crate) struct Call(());
@@ -39,7 +45,8 @@ pub(crate) struct Call(());
 impl Call {
     #[inline]
     pub(crate) fn begin() -> Call {
-        IS_INSIDE.store(true, Ordering::SeqCst);
+        // The thread may see this late: then it does a turn more, or naps.
+        IS_INSIDE.store(true, Ordering::Relaxed);
         Call(())
     }
 }
@@ -47,7 +54,7 @@ impl Call {
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        count_call();
         IS_INSIDE.store(false, Ordering::SeqCst);
         if IS_AWAY.load(Ordering::SeqCst) {
             wake();
@@ -75,7 +82,7 @@ impl Away {
 impl Drop for Away {
     #[inline]
     fn drop(&mut self) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        count_call();
         IS_INSIDE.store(self.was_inside, Ordering::SeqCst);
     }
 }

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 
 use crate::agree::{self, ALLOWED, Word};
 use crate::ending;
-use crate::idle::Idle;
+use crate::idle::{self, Idle};
 use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, HALT, Pmsg, TASK_EXIT};
 use crate::library::Library;
-use crate::pair::{Loose, Stage};
+use crate::pair::{Loose, OWES, Stage};
 use crate::process::{self, Process};
 use crate::progress::{Away, Call};
 use crate::pvm_route::{self, NOW, Within, during, within};
@@ -71,8 +71,8 @@ impl Drop for Sending {
 /// The program has handlers: what PVM gets may be given to one, which may compute.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// When the daemon's socket was last looked at.
-static LOOKED: Mutex<Option<Instant>> = Mutex::new(None);
+/// When the daemon's socket was last looked at, in nanoseconds of the host's clock. 0 if it has to be looked at.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
 
 /// The task has left PVM. The daemon reads nothing more of it, so a message for another task would wait for ever.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
@@ -132,7 +132,10 @@ fn route_in_handler(library: &'static Library, mid: c_int, to: c_int, tag: c_int
             _ if within() == Within::Route && !is_active => {
                 return pvm_route::route(library, mid, to, tag, time);
             }
-            Sent::Blocked | Sent::Ended => LATER.lock().push_back((copy(library, message), to, tag)),
+            Sent::Blocked | Sent::Ended => {
+                LATER.lock().push_back((copy(library, message), to, tag));
+                OWES.store(true, Ordering::Relaxed);
+            }
         }
     }
     if may_wait { NOT_IMPLEMENTED } else { 0 }
@@ -255,7 +258,6 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
     let mut idle = Idle::default();
     loop {
-        send_later(library);
         deliver(library);
         let error = if is_look_due() { look(library).min(0) } else { 0 };
         let count = given_since(before);
@@ -270,6 +272,8 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
         if count > 0 || is_over {
             return count;
         }
+        // Handlers may have left some.
+        send_later(library);
         rest(library, &mut idle, until);
     }
 }
@@ -306,7 +310,7 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     };
     sleep_on(&descriptors, left);
     // It may be the daemon that ended the sleep.
-    *LOOKED.lock() = None;
+    LOOKED.store(0, Ordering::Relaxed);
 }
 
 /// A descriptor for a program that waits. It is readable as soon as the program has to call PVM.
@@ -330,12 +334,12 @@ fn arm(library: &Library) {
 
 /// Whether the daemon's socket was not looked at for a while.
 fn is_look_due() -> bool {
-    LOOKED.lock().is_none_or(|looked| looked.elapsed() > LOOK)
+    (idle::now().as_nanos() as u64).saturating_sub(LOOKED.load(Ordering::Relaxed)) > LOOK.as_nanos() as u64
 }
 
 /// Receive what the daemon and direct routes have. Returns the number of messages, or PVM's error.
 fn look(library: &Library) -> c_int {
-    *LOOKED.lock() = Some(Instant::now());
+    LOOKED.store(idle::now().as_nanos() as u64, Ordering::Relaxed);
     if !sleep_on(library.own_descriptors(), Some(Duration::ZERO)) {
         return 0;
     }
@@ -388,9 +392,10 @@ fn send_back(library: &Library) {
 
 /// Send what has come back, and what handlers have left.
 fn send_later(library: &'static Library) {
-    if HAS_LEFT.load(Ordering::Relaxed) {
+    if !OWES.load(Ordering::Relaxed) || HAS_LEFT.load(Ordering::Relaxed) {
         return;
     }
+    OWES.store(false, Ordering::Relaxed);
     send_back(library);
     loop {
         let next = LATER.lock().pop_front();

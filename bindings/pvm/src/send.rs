@@ -8,7 +8,7 @@ use am_api::RequestError;
 use crate::layout::{self, IN_PLACE, Pmsg};
 use crate::library::Library;
 use crate::pair::{Head, LENGTH, next};
-use crate::process::{self, PIECE};
+use crate::process::{self, PIECE, Process};
 
 /// How far a message was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(crate) enum Sent {
 }
 
 /// The next piece: how many fragments of a message, and how many bytes of the last one.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Piece<'a> {
-    fragments: Vec<&'a [u8]>,
+    fragments: Vec<IoSlice<'a>>,
     then: Progress,
     has_more: bool,
 }
@@ -43,14 +43,14 @@ fn next_piece<'a>(all: &[&'a [u8]], from: Progress, may_cut: bool, longest: usiz
         let rest = &fragment[at.bytes..];
         let cost = if may_cut { rest.len() } else { rest.len() + LENGTH };
         if cost > room && may_cut && room > 0 {
-            fragments.push(&rest[..room]);
+            fragments.push(IoSlice::new(&rest[..room]));
             at.bytes += room;
             break;
         }
         if cost > room && !fragments.is_empty() {
             break;
         }
-        fragments.push(rest);
+        fragments.push(IoSlice::new(rest));
         room = room.saturating_sub(cost);
         at = Progress { fragment: at.fragment + 1, bytes: 0 };
     }
@@ -77,8 +77,6 @@ pub(crate) unsafe fn send(
     let may_cut = encoding == IN_PLACE || encoding == own;
     let encoding = if encoding == IN_PLACE { own } else { encoding };
     let total = all.iter().map(|fragment| fragment.len()).sum::<usize>() as u32;
-    let longest = process::with(|process| process.longest_to(to)).flatten();
-    let Some(longest) = longest else { return Sent::Ended };
     let head = Head {
         tag,
         context,
@@ -92,37 +90,38 @@ pub(crate) unsafe fn send(
         nth: 0,
         destination: to,
     };
-    loop {
-        let piece = next_piece(&all, *progress, may_cut, longest);
-        let is_later = *progress != Progress::default();
-        match send_piece(to, Head { is_later, ..head }, &piece) {
-            Ok(()) if piece.has_more => *progress = piece.then,
-            Ok(()) => return Sent::All,
-            Err(error) if error.is_temporary() => return Sent::Blocked,
-            Err(_) => return Sent::Ended,
+    let sent = process::with(|process| {
+        let Some(longest) = process.longest_to(to) else { return Sent::Ended };
+        loop {
+            let piece = next_piece(&all, *progress, may_cut, longest);
+            let is_later = *progress != Progress::default();
+            let (has_more, then) = (piece.has_more, piece.then);
+            match send_piece(process, Head { is_later, ..head }, piece) {
+                Ok(()) if has_more => *progress = then,
+                Ok(()) => return Sent::All,
+                Err(error) if error.is_temporary() => return Sent::Blocked,
+                Err(_) => return Sent::Ended,
+            }
         }
-    }
+    });
+    sent.unwrap_or(Sent::Ended)
 }
 
-fn send_piece(to: c_int, head: Head, piece: &Piece<'_>) -> Result<(), RequestError> {
-    let mut lengths = vec![];
-    let mut head = Head { has_more: piece.has_more, ..head };
+fn send_piece(process: &mut Process, head: Head, piece: Piece<'_>) -> Result<(), RequestError> {
+    let (mut lengths, mut parts, has_more) = (vec![], piece.fragments, piece.has_more);
+    let mut head = Head { has_more, ..head };
     if !head.is_cut {
-        lengths.extend(piece.fragments.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
-        head.size = piece.fragments.len() as u32;
+        head.size = parts.len() as u32;
+        lengths.extend(parts.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
+        parts.insert(0, IoSlice::new(&lengths));
     }
-    let parts: Vec<IoSlice<'_>> =
-        [&lengths[..]].into_iter().chain(piece.fragments.iter().copied()).map(IoSlice::new).collect();
-    let sent = process::with(|process| {
-        let connection = process.pairs.stage(to).1.ok_or(RequestError::Closed)?;
-        let nth = process.pairs.pair(to).sends;
-        process.endpoint.try_request_vectored(connection, PIECE, &Head { nth, ..head }.words(), &parts)?;
-        process.pairs.pair(to).sends = next(nth);
-        process.endpoint.flush();
-        process.pairs.counts.sent += u64::from(!piece.has_more);
-        Ok(())
-    });
-    sent.unwrap_or(Err(RequestError::Closed))
+    let pair = process.pairs.pair(head.destination);
+    let connection = pair.connection.ok_or(RequestError::Closed)?;
+    process.endpoint.try_request_vectored(connection, PIECE, &Head { nth: pair.sends, ..head }.words(), &parts)?;
+    pair.sends = next(pair.sends);
+    process.endpoint.flush();
+    process.pairs.counts.sent += u64::from(!has_more);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -139,7 +138,7 @@ mod tests {
         let first = next_piece(&all, Progress::default(), true, 5);
         assert_eq!((lengths(&first), first.has_more), (vec![3, 0, 2], true));
         let second = next_piece(&all, first.then, true, 5);
-        assert_eq!((second.fragments, second.has_more), (vec![&b"fgh"[..]], false));
+        assert_eq!((&second.fragments[0][..], second.fragments.len(), second.has_more), (&b"fgh"[..], 1, false));
 
         let first = next_piece(&all, Progress::default(), false, 12);
         assert_eq!((lengths(&first), first.has_more), (vec![3, 0], true));
