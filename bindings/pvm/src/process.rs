@@ -167,7 +167,7 @@ impl Process {
             let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(MEMORY);
             let builder = builder.patience(PATIENCE).keepalive(PATIENCE).ack_delay(ACK_DELAY);
             // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
-            let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Plain) };
+            let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Bare) };
             builder.open(transport)
         };
         let mut tries = environment::transports(library).into_iter();
