@@ -139,8 +139,13 @@ impl Multipath {
         let peer = peers.index(to).map(|index| &peers.all[index]);
         let takes = |path: &TransportPath| path.unusable_reason().is_none() || path.is_trial_due();
         for (number, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| takes(path)) {
-            // A peer that is known only on other paths may be on this one too.
-            let link = peer.map_or(to, |peer| peer.paths[number].address.unwrap_or(Address::BROADCAST));
+            let link = match peer.map(|peer| (peer.paths[number].address, peer.known_paths())) {
+                None => to,
+                Some((Some(link), _)) => link,
+                // A peer that is known only on other paths may be on this one too. One broadcast serves all such peers.
+                Some((None, known)) if known == 0 || path.may_search() => Address::BROADCAST,
+                Some((None, _)) => continue,
+            };
             match path.send(to, caps.address, link, class, frame) {
                 true => carried += 1,
                 false => full += 1,
@@ -430,6 +435,12 @@ impl Transport for Multipath {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Instant;
+
+    use am_transport::loopback;
+    use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Purpose};
+    use am_wire::frame::{self, LinkAddresses};
+    use am_wire::{Flow, Framing, Framings, Header, Kind};
 
     use super::*;
 
@@ -460,5 +471,51 @@ mod tests {
             assert_eq!(rewrite::source(&carrier.0.lock().unwrap()), Some(address));
         }
         assert!(joint.broadcast(&frame));
+    }
+
+    fn beacon_frame(caps: &Caps, to: Address, beacon: Beacon) -> Frame {
+        let mut frame = caps.pool.take().expect("a frame");
+        let space = frame.space().expect("its bytes");
+        let mut body = [0; Control::MAX_BYTES];
+        let length = Control::Beacon(Beacon { address: caps.address, ..beacon }).emit(&mut body);
+        frame::body(space, Framing::Plain, length).expect("room").copy_from_slice(&body[..length]);
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let link = LinkAddresses { to, from: caps.address, ethertype: EtherType::DEFAULT };
+        let length = frame::emit(space, Framing::Plain, &link, &header, length, None).expect("room");
+        frame.set_len(length);
+        frame
+    }
+
+    #[test]
+    fn answers_to_a_peer_that_is_known_on_one_path_are_no_broadcasts_on_the_other() {
+        let mut far = vec![];
+        let mut near = vec![];
+        for [one, other] in [loopback::pair(), loopback::pair()] {
+            near.push(Box::new(one.open().expect("memory")) as Box<dyn Transport>);
+            far.push(other.open().expect("memory"));
+        }
+        let mut near = Multipath::new(near, EtherType::DEFAULT).expect("paths");
+        let beacon = Beacon {
+            node: NodeId(7),
+            incarnation: Incarnation(1),
+            name: Name::new("beta").expect("a name"),
+            address: far[0].caps().address,
+            framings: Framings::ALL,
+            max_frame: 1514,
+            purpose: Purpose::Announce,
+        };
+        let peer = near.joint.peers.on_beacon(0, &beacon);
+        let mut arrived = [0; 2];
+        let start = Instant::now();
+        for _ in 0..100 {
+            assert!(near.send(peer, &beacon_frame(&near.joint.caps, peer, beacon)));
+            near.flush();
+            for (far, arrived) in far.iter_mut().zip(&mut arrived) {
+                *arrived += far.receive(64, &mut drop);
+            }
+        }
+        assert_eq!(arrived[0], 100);
+        let searches = 1 + start.elapsed().as_millis() as usize / 50;
+        assert!((1..=searches).contains(&arrived[1]), "{} searches, not {searches}", arrived[1]);
     }
 }

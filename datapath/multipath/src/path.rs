@@ -12,6 +12,9 @@ use crate::rewrite::{self, FrameClass};
 pub const STUCK_AFTER: Duration = Duration::from_millis(50);
 /// It is tried again with a frame after this time, because all others take other paths.
 const TRIAL_AFTER: Duration = Duration::from_millis(200);
+/// The pause between two searches on a path for peers that are known only elsewhere. A search is a broadcast, which on some transports is one
+/// frame to each peer, and each beacon that answers a peer would be one.
+const SEARCH_PAUSE: Duration = Duration::from_millis(50);
 
 /// A path takes no frames.
 #[derive(Clone, Copy)]
@@ -36,6 +39,7 @@ pub(crate) struct TransportPath {
     /// Its mode. A transport that reopens itself may change it.
     mode: String,
     full: Option<Full>,
+    searched: Option<Instant>,
     /// Frames that left with rewritten addresses.
     pub(crate) rewritten: u64,
 }
@@ -43,7 +47,7 @@ pub(crate) struct TransportPath {
 impl TransportPath {
     pub(crate) fn new(inner: Box<dyn Transport>, ethertype: EtherType) -> TransportPath {
         let mode = inner.caps().mode.clone();
-        TransportPath { inner, ethertype, link_error: None, mode, full: None, rewritten: 0 }
+        TransportPath { inner, ethertype, link_error: None, mode, full: None, searched: None, rewritten: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -65,6 +69,15 @@ impl TransportPath {
     pub(crate) fn is_trial_due(&self) -> bool {
         let is_due = |full: Full| full.is_stuck() && full.tried.elapsed() >= TRIAL_AFTER;
         self.link_error.is_none() && self.full.is_some_and(is_due)
+    }
+
+    /// Whether a broadcast may search here for a peer that is known on another path. If so, it starts the pause.
+    pub(crate) fn may_search(&mut self) -> bool {
+        let may = self.searched.is_none_or(|searched| searched.elapsed() >= SEARCH_PAUSE);
+        if may {
+            self.searched = Some(Instant::now());
+        }
+        may
     }
 
     /// Poll its notices. Whether its own state has changed.
