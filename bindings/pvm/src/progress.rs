@@ -21,6 +21,8 @@ use am_c_runtime::{Waker, start_thread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 
+use crate::wait::is_not_polled;
+
 const NAP: Duration = Duration::from_millis(4);
 
 /// How often the program has left PVM.
@@ -163,6 +165,8 @@ fn sleep_away(waker: &Waker) -> bool {
 /// Sleep until one of these is readable. `false` if the program has closed one.
 fn is_readable(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> bool {
     let mut on: Vec<PollFd<'_>> = descriptors.iter().map(|&on| PollFd::new(on, PollFlags::POLLIN)).collect();
-    _ = poll(&mut on, PollTimeout::NONE);
+    if poll(&mut on, PollTimeout::NONE).is_err_and(|error| is_not_polled(&error.into())) {
+        thread::sleep(NAP);
+    }
     on.iter().all(|on| on.revents().is_none_or(|is| !is.contains(PollFlags::POLLNVAL)))
 }
