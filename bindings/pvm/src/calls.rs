@@ -13,10 +13,8 @@ use parking_lot::Mutex;
 use crate::layout::{self, CONTROL, Pmsg};
 use crate::library::{Handler, Library};
 use crate::pvm_route::{NOW, Within, within};
+use crate::route::SYSTEM_ERROR;
 use crate::{agree, ending, environment, memory, process, route, watch};
-
-/// PVM's error where the daemon cannot be reached.
-const SYSTEM_ERROR: c_int = -14;
 
 /// What PVM gets if this library has a fault.
 fn fault(said: &str) -> c_int {

@@ -39,7 +39,8 @@ pub(crate) struct Process {
     bell: Waker,
     /// The tag that a peer has to know.
     pub(crate) tag: u64,
-    _owner: NodeOwner,
+    owner: NodeOwner,
+    no_sleeps: u32,
 }
 
 // SAFETY: the only value is in `PROCESS`, and every access is under its lock: `Rc` counts, cells and the node are touched by one
@@ -63,6 +64,18 @@ static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// No node could be opened. All messages take PVM's own routes.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// After this many turns without a sleep the node looks whether the program has closed its descriptors: some system calls.
+const LOOK_FOR_LOSS: u32 = 1024;
+
+/// The program has closed descriptors of the node.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing arrives any more: the program has closed descriptors of the node.
+#[inline]
+pub(crate) fn is_lost() -> bool {
+    IS_LOST.load(Ordering::Relaxed)
+}
 
 /// A turn of the progress thread of the process that has this waker.
 fn turn(waker: &Arc<Waker>) -> Step {
@@ -137,6 +150,7 @@ pub(crate) fn close(time: Duration) {
     let process = {
         let mut slot = PROCESS.lock();
         IS_OPEN.store(false, Ordering::Relaxed);
+        IS_LOST.store(false, Ordering::Relaxed);
         slot.take()
     };
     let Some(process) = process else { return };
@@ -149,7 +163,7 @@ pub(crate) fn close(time: Duration) {
 /// Wait until everything that was sent has been accepted, or this time is over.
 fn wait_accepted(time: Duration) {
     let until = Instant::now() + time;
-    while with(Process::is_all_accepted) == Some(false) && Instant::now() < until {
+    while with(Process::is_all_accepted) == Some(false) && !is_lost() && Instant::now() < until {
         // The turn comes last: it may receive what this waits for.
         let descriptor = with(|process| process.prepare_wait().then(|| process.descriptor()));
         if let Some(Some(descriptor)) = descriptor {
@@ -185,7 +199,7 @@ impl Process {
         endpoint.on_returned(|pairs, returned| pairs.came_back(&returned.message, returned.fate));
         let descriptor = endpoint.descriptor()?;
         let (pairs, waker, bell) = (Pairs::new(library), progress::start(descriptor.clone(), turn)?, Waker::new()?);
-        Ok(Process { endpoint, pairs, node, descriptor, waker, bell, tag, _owner: NodeOwner::new(owner) })
+        Ok(Process { endpoint, pairs, node, descriptor, waker, bell, tag, owner: NodeOwner::new(owner), no_sleeps: 0 })
     }
 
     /// Receive, and send what waits.
@@ -223,6 +237,22 @@ impl Process {
     /// Whether a sleep on the descriptor misses nothing.
     pub(crate) fn prepare_wait(&mut self) -> bool {
         !self.pairs.has_arrived() && self.endpoint.prepare_wait().unwrap_or(false)
+    }
+
+    /// The program cannot sleep, as something seems to have arrived. A descriptor that it has closed or replaced looks like that for ever: then
+    /// this is the end of its messages, and the program hears so once.
+    #[inline]
+    pub(crate) fn note_no_sleep(&mut self) {
+        self.no_sleeps = self.no_sleeps.wrapping_add(1);
+        if self.no_sleeps.is_multiple_of(LOOK_FOR_LOSS)
+            && self.owner.is_lost()
+            && !IS_LOST.swap(true, Ordering::Relaxed)
+        {
+            environment::say(
+                "pvm-am: the program has closed or replaced descriptors of this library, so PVM's calls fail from now on. \
+                 Let it close its own ones only, or run it without the library.",
+            );
+        }
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {

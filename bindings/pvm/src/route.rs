@@ -38,6 +38,9 @@ use crate::watch;
 /// PVM's error for a handler that wants to wait.
 const NOT_IMPLEMENTED: c_int = -24;
 
+/// PVM's error where the daemon cannot be reached.
+pub(crate) const SYSTEM_ERROR: c_int = -14;
+
 /// How often a program that is busy with active messages looks at the daemon's socket.
 const LOOK: Duration = Duration::from_micros(100);
 
@@ -259,7 +262,8 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     let mut idle = Idle::default();
     loop {
         deliver(library);
-        let error = if is_look_due() { look(library).min(0) } else { 0 };
+        let found = if is_look_due() { look(library).min(0) } else { 0 };
+        let error = if process::is_lost() { SYSTEM_ERROR } else { found };
         let count = given_since(before);
         if error < 0 {
             // The next call meets it again.
@@ -288,6 +292,9 @@ fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> 
     if found < 0 {
         return found;
     }
+    if process::is_lost() {
+        return SYSTEM_ERROR;
+    }
     if handled > 0 || count + found > 0 {
         idle.end();
     }
@@ -304,7 +311,10 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     let own = library.own_descriptors().iter().copied();
     let descriptors: Vec<c_int> = match armed {
         // Something has arrived just now.
-        Some(None) => return thread::yield_now(),
+        Some(None) => {
+            _ = process::with(Process::note_no_sleep);
+            return thread::yield_now();
+        }
         Some(Some(descriptor)) => own.chain([descriptor]).collect(),
         None => own.collect(),
     };

@@ -133,6 +133,38 @@ static void get_signals(int tid, char *bytes) {
     printf("a task with signals of its own has got %d answers\n", COUNT);
 }
 
+/* The task may open no more files. The kernel does not poll as many as it has then. */
+static void open_nothing(int tid, char *bytes) {
+    struct rlimit none = {0, 0};
+    struct timeval second = {1, 0};
+    double before;
+    setrlimit(RLIMIT_NOFILE, &none);
+    for (int i = 0; i < COUNT; i++) {
+        ask(tid, i, bytes, 1 + i % 7 * 3000);
+    }
+    before = used();
+    if (pvm_trecv(tid, TASK, &second) != 0 || used() - before > 0.3) {
+        fail("a wait of a second has used %.1f s", used() - before);
+    }
+    printf("a task that may open nothing has got %d answers\n", COUNT);
+}
+
+/* The program's files replace the library's. */
+static void lose_descriptors(int tid, char *bytes) {
+    int other = open("/dev/null", O_RDWR), code = 0;
+    for (int number = 20; number < 1024; number++) {
+        dup2(other, number);
+    }
+    for (int i = 0; i < COUNT && code >= 0; i++) {
+        pvm_psend(tid, DATA, bytes, LENGTH, PVM_BYTE);
+        code = pvm_recv(tid, DATA);
+    }
+    if (code != PvmSysErr) {
+        fail("%d", code);
+    }
+    printf("a task without the descriptors of the library has got an error\n");
+}
+
 /* The other task computes for this long, without a call. What is sent to it waits for it, and the senders do not. */
 static void compute(char **arguments, double seconds) {
     int tids[3], parent = pvm_parent();
@@ -192,7 +224,15 @@ int main(int count, char **arguments) {
     } else {
         spawn("alone", arguments + 1, 1, &tid);
         settle(tid, TASK, ROUNDS);
-        strcmp(way, "fork") == 0 ? fork_children(tid, bytes) : get_signals(tid, bytes);
+        if (strcmp(way, "fork") == 0) {
+            fork_children(tid, bytes);
+        } else if (strcmp(way, "signals") == 0) {
+            get_signals(tid, bytes);
+        } else if (strcmp(way, "limit") == 0) {
+            open_nothing(tid, bytes);
+        } else {
+            lose_descriptors(tid, bytes);
+        }
         say_end(tid);
     }
     pvm_exit();

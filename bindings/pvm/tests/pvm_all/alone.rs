@@ -4,7 +4,7 @@ use std::env;
 use std::time::Duration;
 
 use crate::machine::Machine;
-use crate::programs::check_over_each;
+use crate::programs::{TRANSPORTS, check, check_over_each};
 
 /// The variable that asks for a longer computation, in seconds.
 const SECONDS: &str = "AM_PVM_SECONDS";
@@ -19,6 +19,20 @@ fn a_task_has_children_of_its_own() {
 #[test]
 fn a_task_has_signals_of_its_own() {
     check_over_each("alone", &["signals"], "a task with signals of its own has got 300 answers", 600);
+}
+
+#[test]
+fn a_task_that_may_open_nothing_waits_and_receives() {
+    check_over_each("alone", &["limit"], "a task that may open nothing has got 300 answers", 600);
+}
+
+#[test]
+fn a_task_that_replaces_the_descriptors_of_the_library_gets_an_error() {
+    for transport in TRANSPORTS {
+        let wanted = "a task without the descriptors of the library has got an error";
+        let said = check("alone", &["lose"], transport, wanted, 10);
+        assert!(said.errors.contains("has closed or replaced descriptors"), "over {transport}: {said:#?}");
+    }
 }
 
 #[test]
