@@ -353,7 +353,12 @@ fn look(library: &Library) -> c_int {
     if !sleep_on(library.own_descriptors(), Some(Duration::ZERO)) {
         return 0;
     }
-    pvm_route::route(library, 0, 0, 0, NOW)
+    let found = pvm_route::route(library, 0, 0, 0, NOW);
+    if found < 0 {
+        // The next call hears it, too.
+        LOOKED.store(0, Ordering::Relaxed);
+    }
+    found
 }
 
 /// The program has a handler from now on.
