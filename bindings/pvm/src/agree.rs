@@ -28,7 +28,7 @@ use crate::pvm_route::{self, NOW};
 
 /// What these messages begin with. A version of this library whose words or pieces differ has another number: to it a task of this one is as one
 /// without the library.
-const MARK: &[u8; 4] = b"AM\x00\x03";
+const MARK: &[u8; 4] = b"AM\x00\x04";
 
 /// PVM's number for a notification of a task's exit.
 const EXIT_OF_TASK: c_int = 1;
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn what_another_version_says_is_none() {
         for bytes in
-            [&b""[..], b"AM\x00\x02\x03", b"AM\x00\x03", b"AM\x00\x03\x04", b"AM\x00\x03\x03x", b"AM\x00\x03\x01short"]
+            [&b""[..], b"AM\x00\x02\x03", b"AM\x00\x04", b"AM\x00\x04\x04", b"AM\x00\x04\x03x", b"AM\x00\x04\x01short"]
         {
             assert_eq!(Word::parse(bytes), None);
         }

@@ -122,8 +122,10 @@ pub(crate) struct Head {
     pub(crate) encoding: c_int,
     pub(crate) wait_id: c_int,
     pub(crate) source: c_int,
-    /// The pieces are parts of one fragment. Otherwise each has whole fragments, with their lengths in front of the bytes.
-    pub(crate) is_cut: bool,
+    /// The piece is a part of a fragment. Otherwise it has whole fragments, with their lengths in front of the bytes.
+    pub(crate) is_part: bool,
+    /// The part that its fragment begins with.
+    pub(crate) is_first_part: bool,
     /// The length of that fragment, or the number of those.
     pub(crate) size: u32,
     /// Another piece follows.
@@ -140,9 +142,12 @@ const fn join(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
-/// The number behind that of a piece. It has 29 bits.
+/// The bits of a piece's number.
+const NTH_BITS: u32 = 28;
+
+/// The number behind that of a piece.
 pub(crate) const fn next(nth: u32) -> u32 {
-    (nth + 1) & (u32::MAX >> 3)
+    (nth + 1) & ((1 << NTH_BITS) - 1)
 }
 
 /// The words of a head.
@@ -150,11 +155,12 @@ pub(crate) const WORDS: usize = 4;
 
 impl Head {
     pub(crate) fn words(self) -> [u64; WORDS] {
-        let flags = u32::from(self.has_more) | u32::from(self.is_later) << 1 | u32::from(self.is_cut) << 2;
+        let flags = [self.has_more, self.is_later, self.is_part, self.is_first_part];
+        let flags = (0..).zip(flags).fold(0, |all, (bit, is_set)| all | u32::from(is_set) << bit);
         [
             join(self.tag as u32, self.context as u32),
             join(self.encoding as u32, self.wait_id as u32),
-            join(self.size, flags | self.nth << 3),
+            join(self.size, flags | self.nth << (u32::BITS - NTH_BITS)),
             join(self.source as u32, self.destination as u32),
         ]
     }
@@ -169,8 +175,9 @@ impl Head {
             size: low(2),
             has_more: high(2) & 1 != 0,
             is_later: high(2) & 2 != 0,
-            is_cut: high(2) & 4 != 0,
-            nth: high(2) >> 3,
+            is_part: high(2) & 4 != 0,
+            is_first_part: high(2) & 8 != 0,
+            nth: high(2) >> (u32::BITS - NTH_BITS),
             source: low(3) as c_int,
             destination: high(3) as c_int,
         }
@@ -193,10 +200,10 @@ fn fragments(count: u32, payload: &[u8]) -> Option<Vec<&[u8]>> {
     bytes.is_empty().then_some(list)
 }
 
-/// Add a piece to its message. The first one makes room for the others. `false` if it is none of this message.
+/// Add a piece to its message. The first part of a fragment makes room for the others. `false` if it is none of this message.
 fn add(library: &Library, message: *mut Pmsg, head: Head, payload: &[u8]) -> bool {
-    if head.is_cut {
-        let has_room = head.is_later || head.size == 0 || library.append_empty(message, head.size as usize);
+    if head.is_part {
+        let has_room = !head.is_first_part || head.size == 0 || library.append_empty(message, head.size as usize);
         return has_room && (payload.is_empty() || library.fill(message, payload));
     }
     let Some(fragments) = fragments(head.size, payload) else { return false };
@@ -433,11 +440,12 @@ mod tests {
         encoding: 0x1000_0000,
         wait_id: -3,
         source: 0x40002,
-        is_cut: false,
+        is_part: false,
+        is_first_part: false,
         size: 3,
         has_more: true,
         is_later: false,
-        nth: u32::MAX >> 3,
+        nth: (1 << NTH_BITS) - 1,
         destination: 0x80003,
     };
 
@@ -445,7 +453,8 @@ mod tests {
     fn a_head_is_in_words_as_it_was() {
         let words = HEAD.words();
         assert_eq!(Head::of(|at| words[at]), HEAD);
-        let later = Head { has_more: false, is_later: true, is_cut: true, ..HEAD };
+        assert_eq!(next(HEAD.nth), 0);
+        let later = Head { has_more: false, is_later: true, is_part: true, is_first_part: true, ..HEAD };
         assert_eq!(Head::of(|at| later.words()[at]), later);
     }
 

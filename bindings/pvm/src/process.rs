@@ -21,10 +21,6 @@ use crate::{wait, watch};
 pub(crate) const ENDPOINT: &str = "pvm";
 /// The handler of a piece of a message.
 pub(crate) const PIECE: HandlerId = HandlerId(0);
-/// The longest payload of an active message: a fragment of XDR, which is not cut. All else goes in pieces of a frame.
-pub(crate) const LONGEST: usize = 32 << 10;
-/// What such messages of all tasks may take while they are not whole.
-const MEMORY: usize = 64 << 20;
 
 /// What a task needs to send active messages.
 pub(crate) struct Process {
@@ -178,8 +174,7 @@ impl Process {
         let owner = Owner::new()?;
         let own = name_of(library.own_tid());
         let open = |transport: &String| {
-            let builder = Node::builder(&own).unique_name().max_message(LONGEST).message_memory(MEMORY);
-            let builder = builder.patience(PATIENCE).keepalive(PATIENCE).ack_delay(ACK_DELAY);
+            let builder = Node::builder(&own).unique_name().patience(PATIENCE).keepalive(PATIENCE).ack_delay(ACK_DELAY);
             // Where no switch can learn addresses, there is no question worth a wait of 24 ms.
             let builder = if environment::has_switch(transport) { builder } else { builder.framing(Framing::Bare) };
             builder.open(transport)

@@ -28,33 +28,50 @@ pub(crate) enum Sent {
     Ended,
 }
 
-/// The next piece: how many fragments of a message, and how many bytes of the last one.
+/// The next piece of a message: a part of one fragment, or whole fragments.
 #[derive(Debug)]
 struct Piece<'a> {
-    fragments: Vec<IoSlice<'a>>,
+    bytes: Vec<IoSlice<'a>>,
+    part: Option<Part>,
     then: Progress,
     has_more: bool,
 }
 
-/// The next piece of a message, of at most `longest` bytes. Fragments stay whole unless the message is bytes as they lie in memory.
-fn next_piece<'a>(all: &[&'a [u8]], from: Progress, may_cut: bool, longest: usize) -> Piece<'a> {
-    let (mut fragments, mut room, mut at) = (vec![], longest, from);
+/// The fragment that a piece is a part of, as the receiver builds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    length: usize,
+    is_first: bool,
+}
+
+/// The next piece of a message, of at most `longest` bytes. With `is_one` all fragments become one: their bytes are as they lie in memory. Otherwise
+/// they stay as they are, because each is decoded by itself, and one that is too long for a piece is cut.
+fn next_piece<'a>(all: &[&'a [u8]], from: Progress, is_one: bool, longest: usize) -> Piece<'a> {
+    let next = all.get(from.fragment).map_or(0, |fragment| fragment.len());
+    let part = match is_one {
+        true => Some((all.iter().map(|fragment| fragment.len()).sum(), from == Progress::default())),
+        false => (from.bytes > 0 || next + LENGTH > longest).then_some((next, from.bytes == 0)),
+    };
+    let part = part.map(|(length, is_first)| Part { length, is_first });
+    let (mut bytes, mut room, mut at) = (vec![], longest, from);
     while let Some(fragment) = all.get(at.fragment) {
         let rest = &fragment[at.bytes..];
-        let cost = if may_cut { rest.len() } else { rest.len() + LENGTH };
-        if cost > room && may_cut && room > 0 {
-            fragments.push(IoSlice::new(&rest[..room]));
-            at.bytes += room;
+        let cost = if part.is_some() { rest.len() } else { rest.len() + LENGTH };
+        if cost > room {
+            if part.is_some() && room > 0 {
+                bytes.push(IoSlice::new(&rest[..room]));
+                at.bytes += room;
+            }
             break;
         }
-        if cost > room && !fragments.is_empty() {
-            break;
-        }
-        fragments.push(IoSlice::new(rest));
-        room = room.saturating_sub(cost);
+        bytes.push(IoSlice::new(rest));
+        room -= cost;
         at = Progress { fragment: at.fragment + 1, bytes: 0 };
+        if part.is_some() && !is_one {
+            break;
+        }
     }
-    Piece { fragments, then: at, has_more: at.fragment < all.len() }
+    Piece { bytes, part, then: at, has_more: at.fragment < all.len() }
 }
 
 /// Send the rest of a message to a task with which active messages are agreed on.
@@ -74,17 +91,17 @@ pub(crate) unsafe fn send(
         ((*message).context, (*message).encoding, (*message).wait_id, fragments)
     };
     let own = library.own_encoding();
-    let may_cut = encoding == IN_PLACE || encoding == own;
+    let is_one = encoding == IN_PLACE || encoding == own;
     let encoding = if encoding == IN_PLACE { own } else { encoding };
-    let total = all.iter().map(|fragment| fragment.len()).sum::<usize>() as u32;
     let head = Head {
         tag,
         context,
         encoding,
         wait_id,
         source: library.own_tid(),
-        is_cut: may_cut,
-        size: total,
+        is_part: false,
+        is_first_part: false,
+        size: 0,
         has_more: false,
         is_later: false,
         nth: 0,
@@ -93,7 +110,7 @@ pub(crate) unsafe fn send(
     let sent = process::with(|process| {
         let Some(longest) = process.longest_to(to) else { return Sent::Ended };
         loop {
-            let piece = next_piece(&all, *progress, may_cut, longest);
+            let piece = next_piece(&all, *progress, is_one, longest);
             let is_later = *progress != Progress::default();
             let (has_more, then) = (piece.has_more, piece.then);
             match send_piece(process, Head { is_later, ..head }, piece) {
@@ -108,16 +125,20 @@ pub(crate) unsafe fn send(
 }
 
 fn send_piece(process: &mut Process, head: Head, piece: Piece<'_>) -> Result<(), RequestError> {
-    let (mut lengths, mut parts, has_more) = (vec![], piece.fragments, piece.has_more);
-    let mut head = Head { has_more, ..head };
-    if !head.is_cut {
-        head.size = parts.len() as u32;
-        lengths.extend(parts.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
-        parts.insert(0, IoSlice::new(&lengths));
-    }
+    let (mut lengths, mut bytes, has_more) = (vec![], piece.bytes, piece.has_more);
+    let (size, is_first_part) = match piece.part {
+        Some(part) => (part.length, part.is_first),
+        None => {
+            let count = bytes.len();
+            lengths.extend(bytes.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
+            bytes.insert(0, IoSlice::new(&lengths));
+            (count, false)
+        }
+    };
+    let head = Head { size: size as u32, is_part: piece.part.is_some(), is_first_part, has_more, ..head };
     let pair = process.pairs.pair(head.destination);
     let connection = pair.connection.ok_or(RequestError::Closed)?;
-    process.endpoint.try_request_vectored(connection, PIECE, &Head { nth: pair.sends, ..head }.words(), &parts)?;
+    process.endpoint.try_request_vectored(connection, PIECE, &Head { nth: pair.sends, ..head }.words(), &bytes)?;
     pair.sends = next(pair.sends);
     process.endpoint.flush();
     process.pairs.counts.sent += u64::from(!has_more);
@@ -129,29 +150,51 @@ mod tests {
     use super::*;
 
     fn lengths(piece: &Piece<'_>) -> Vec<usize> {
-        piece.fragments.iter().map(|fragment| fragment.len()).collect()
+        piece.bytes.iter().map(|bytes| bytes.len()).collect()
+    }
+
+    fn part(length: usize, is_first: bool) -> Option<Part> {
+        Some(Part { length, is_first })
     }
 
     #[test]
-    fn bytes_are_cut_and_fragments_are_not() {
+    fn bytes_become_one_fragment() {
         let all = [&b"abc"[..], b"", b"defgh"];
         let first = next_piece(&all, Progress::default(), true, 5);
-        assert_eq!((lengths(&first), first.has_more), (vec![3, 0, 2], true));
+        assert_eq!((lengths(&first), first.part, first.has_more), (vec![3, 0, 2], part(8, true), true));
         let second = next_piece(&all, first.then, true, 5);
-        assert_eq!((&second.fragments[0][..], second.fragments.len(), second.has_more), (&b"fgh"[..], 1, false));
+        assert_eq!((&second.bytes[0][..], second.part, second.has_more), (&b"fgh"[..], part(8, false), false));
+    }
 
+    #[test]
+    fn fragments_stay_as_they_are_and_a_long_one_is_cut() {
+        let all = [&b"abc"[..], b"", b"defgh"];
         let first = next_piece(&all, Progress::default(), false, 12);
-        assert_eq!((lengths(&first), first.has_more), (vec![3, 0], true));
+        assert_eq!((lengths(&first), first.part, first.has_more), (vec![3, 0], None, true));
         let second = next_piece(&all, first.then, false, 12);
-        assert_eq!((lengths(&second), second.has_more), (vec![5], false));
-        let long = next_piece(&[b"abcdefgh"], Progress::default(), false, 4);
-        assert_eq!((lengths(&long), long.has_more), (vec![8], false));
+        assert_eq!((lengths(&second), second.part, second.has_more), (vec![5], None, false));
+
+        let all = [&b"a"[..], b"bcdefghijk", b"l", b"m"];
+        let (mut at, mut pieces) = (Progress::default(), vec![]);
+        loop {
+            let piece = next_piece(&all, at, false, 6);
+            pieces.push((lengths(&piece), piece.part));
+            at = piece.then;
+            if !piece.has_more {
+                break;
+            }
+        }
+        let cut = [(vec![6], part(10, true)), (vec![4], part(10, false))];
+        let whole = [(vec![1], None)];
+        assert_eq!(pieces, [&whole[..], &cut, &whole, &whole].concat());
     }
 
     #[test]
     fn an_empty_message_is_one_piece() {
-        let piece = next_piece(&[], Progress::default(), true, 5);
-        assert_eq!((piece.fragments.len(), piece.has_more), (0, false));
+        for is_one in [true, false] {
+            let piece = next_piece(&[], Progress::default(), is_one, 5);
+            assert_eq!((piece.bytes.len(), piece.part, piece.has_more), (0, part(0, true).filter(|_| is_one), false));
+        }
         let whole = next_piece(&[b"abcde"], Progress::default(), true, 5);
         assert_eq!((lengths(&whole), whole.has_more), (vec![5], false));
     }

@@ -109,7 +109,7 @@ impl Machine {
 
     /// A library that is another version: it begins its offers with another number.
     pub(crate) fn other_version(&self) -> PathBuf {
-        const OWN: &[u8] = b"AM\x00\x03";
+        const OWN: &[u8] = b"AM\x00\x04";
         let mut bytes = fs::read(&self.library).expect("the library");
         // In the constants or in the code.
         let places: Vec<usize> = (0..bytes.len() - OWN.len()).filter(|&at| bytes[at..].starts_with(OWN)).collect();

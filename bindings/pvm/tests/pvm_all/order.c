@@ -59,6 +59,9 @@ int main(int count, char **arguments) {
         /* Its fragments end between two words of XDR. */
         pvm_setopt(PvmFragSize, 1001);
         spawn("order", arguments + 1, 1, &other);
+    } else if (pvm_setopt(PvmFragSize, 100003) < 0) {
+        /* Its fragments are longer than a frame. */
+        fail("no fragments of this length");
     }
     for (int sent = 0, got = 0; got < messages;) {
         int burst = 1 + (int)(mixed((unsigned)sent, 4) % 12);
