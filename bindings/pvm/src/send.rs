@@ -10,6 +10,10 @@ use crate::library::Library;
 use crate::pair::{Head, LENGTH, next};
 use crate::process::{self, PIECE, Process};
 
+/// The bytes that leave together: with one system call over UDP. The first ones wake the other task, which receives them meanwhile.
+const BATCH: usize = 64 << 10;
+const FIRST_BATCH: usize = 16 << 10;
+
 /// How far a message was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -109,11 +113,18 @@ pub(crate) unsafe fn send(
     };
     let sent = process::with(|process| {
         let Some(longest) = process.longest_to(to) else { return Sent::Ended };
+        let (mut held, mut batch) = (0, FIRST_BATCH);
         loop {
             let piece = next_piece(&all, *progress, is_one, longest);
             let is_later = *progress != Progress::default();
             let (has_more, then) = (piece.has_more, piece.then);
-            match send_piece(process, Head { is_later, ..head }, piece) {
+            let sent = send_piece(process, Head { is_later, ..head }, piece);
+            held += longest;
+            if sent.is_err() || !has_more || held + longest > batch {
+                process.endpoint.flush();
+                (held, batch) = (0, BATCH.min(2 * batch));
+            }
+            match sent {
                 Ok(()) if has_more => *progress = then,
                 Ok(()) => return Sent::All,
                 Err(error) if error.is_temporary() => return Sent::Blocked,
@@ -140,7 +151,6 @@ fn send_piece(process: &mut Process, head: Head, piece: Piece<'_>) -> Result<(),
     let connection = pair.connection.ok_or(RequestError::Closed)?;
     process.endpoint.try_request_vectored(connection, PIECE, &Head { nth: pair.sends, ..head }.words(), &bytes)?;
     pair.sends = next(pair.sends);
-    process.endpoint.flush();
     process.pairs.counts.sent += u64::from(!has_more);
     Ok(())
 }
