@@ -126,7 +126,7 @@ pub(crate) struct Head {
     pub(crate) is_part: bool,
     /// The part that its fragment begins with.
     pub(crate) is_first_part: bool,
-    /// The length of that fragment, or the number of those.
+    /// Of a first part, the length of its fragment; the number of whole fragments.
     pub(crate) size: u32,
     /// Another piece follows.
     pub(crate) has_more: bool,

@@ -36,33 +36,28 @@ pub(crate) enum Sent {
 #[derive(Debug)]
 struct Piece<'a> {
     bytes: Vec<IoSlice<'a>>,
-    part: Option<Part>,
+    is_part: bool,
+    /// The length of the fragment whose first part it is.
+    begins: Option<usize>,
     then: Progress,
     has_more: bool,
-}
-
-/// The fragment that a piece is a part of, as the receiver builds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    length: usize,
-    is_first: bool,
 }
 
 /// The next piece of a message, of at most `longest` bytes. With `is_one` all fragments become one: their bytes are as they lie in memory. Otherwise
 /// they stay as they are, because each is decoded by itself, and one that is too long for a piece is cut.
 fn next_piece<'a>(all: &[&'a [u8]], from: Progress, is_one: bool, longest: usize) -> Piece<'a> {
     let next = all.get(from.fragment).map_or(0, |fragment| fragment.len());
-    let part = match is_one {
-        true => Some((all.iter().map(|fragment| fragment.len()).sum(), from == Progress::default())),
-        false => (from.bytes > 0 || next + LENGTH > longest).then_some((next, from.bytes == 0)),
+    let is_part = is_one || from.bytes > 0 || next + LENGTH > longest;
+    let begins = match is_one {
+        true => (from == Progress::default()).then(|| all.iter().map(|fragment| fragment.len()).sum()),
+        false => (is_part && from.bytes == 0).then_some(next),
     };
-    let part = part.map(|(length, is_first)| Part { length, is_first });
     let (mut bytes, mut room, mut at) = (vec![], longest, from);
     while let Some(fragment) = all.get(at.fragment) {
         let rest = &fragment[at.bytes..];
-        let cost = if part.is_some() { rest.len() } else { rest.len() + LENGTH };
+        let cost = if is_part { rest.len() } else { rest.len() + LENGTH };
         if cost > room {
-            if part.is_some() && room > 0 {
+            if is_part && room > 0 {
                 bytes.push(IoSlice::new(&rest[..room]));
                 at.bytes += room;
             }
@@ -71,11 +66,11 @@ fn next_piece<'a>(all: &[&'a [u8]], from: Progress, is_one: bool, longest: usize
         bytes.push(IoSlice::new(rest));
         room -= cost;
         at = Progress { fragment: at.fragment + 1, bytes: 0 };
-        if part.is_some() && !is_one {
+        if is_part && !is_one {
             break;
         }
     }
-    Piece { bytes, part, then: at, has_more: at.fragment < all.len() }
+    Piece { bytes, is_part, begins, then: at, has_more: at.fragment < all.len() }
 }
 
 /// Send the rest of a message to a task with which active messages are agreed on.
@@ -137,16 +132,12 @@ pub(crate) unsafe fn send(
 
 fn send_piece(process: &mut Process, head: Head, piece: Piece<'_>) -> Result<(), RequestError> {
     let (mut lengths, mut bytes, has_more) = (vec![], piece.bytes, piece.has_more);
-    let (size, is_first_part) = match piece.part {
-        Some(part) => (part.length, part.is_first),
-        None => {
-            let count = bytes.len();
-            lengths.extend(bytes.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
-            bytes.insert(0, IoSlice::new(&lengths));
-            (count, false)
-        }
-    };
-    let head = Head { size: size as u32, is_part: piece.part.is_some(), is_first_part, has_more, ..head };
+    let size = piece.begins.unwrap_or(bytes.len()) as u32;
+    if !piece.is_part {
+        lengths.extend(bytes.iter().flat_map(|fragment| (fragment.len() as u32).to_le_bytes()));
+        bytes.insert(0, IoSlice::new(&lengths));
+    }
+    let head = Head { size, is_part: piece.is_part, is_first_part: piece.begins.is_some(), has_more, ..head };
     let pair = process.pairs.pair(head.destination);
     let connection = pair.connection.ok_or(RequestError::Closed)?;
     process.endpoint.try_request_vectored(connection, PIECE, &Head { nth: pair.sends, ..head }.words(), &bytes)?;
@@ -163,47 +154,48 @@ mod tests {
         piece.bytes.iter().map(|bytes| bytes.len()).collect()
     }
 
-    fn part(length: usize, is_first: bool) -> Option<Part> {
-        Some(Part { length, is_first })
-    }
-
     #[test]
     fn bytes_become_one_fragment() {
         let all = [&b"abc"[..], b"", b"defgh"];
         let first = next_piece(&all, Progress::default(), true, 5);
-        assert_eq!((lengths(&first), first.part, first.has_more), (vec![3, 0, 2], part(8, true), true));
+        assert_eq!(
+            (lengths(&first), first.is_part, first.begins, first.has_more),
+            (vec![3, 0, 2], true, Some(8), true)
+        );
         let second = next_piece(&all, first.then, true, 5);
-        assert_eq!((&second.bytes[0][..], second.part, second.has_more), (&b"fgh"[..], part(8, false), false));
+        assert_eq!((&second.bytes[0][..], second.is_part, second.begins), (&b"fgh"[..], true, None));
+        assert!(!second.has_more);
     }
 
     #[test]
     fn fragments_stay_as_they_are_and_a_long_one_is_cut() {
         let all = [&b"abc"[..], b"", b"defgh"];
         let first = next_piece(&all, Progress::default(), false, 12);
-        assert_eq!((lengths(&first), first.part, first.has_more), (vec![3, 0], None, true));
+        assert_eq!((lengths(&first), first.is_part, first.has_more), (vec![3, 0], false, true));
         let second = next_piece(&all, first.then, false, 12);
-        assert_eq!((lengths(&second), second.part, second.has_more), (vec![5], None, false));
+        assert_eq!((lengths(&second), second.is_part, second.has_more), (vec![5], false, false));
 
         let all = [&b"a"[..], b"bcdefghijk", b"l", b"m"];
         let (mut at, mut pieces) = (Progress::default(), vec![]);
         loop {
             let piece = next_piece(&all, at, false, 6);
-            pieces.push((lengths(&piece), piece.part));
+            pieces.push((lengths(&piece), piece.is_part, piece.begins));
             at = piece.then;
             if !piece.has_more {
                 break;
             }
         }
-        let cut = [(vec![6], part(10, true)), (vec![4], part(10, false))];
-        let whole = [(vec![1], None)];
-        assert_eq!(pieces, [&whole[..], &cut, &whole, &whole].concat());
+        let whole = (vec![1], false, None);
+        let (begin, end) = ((vec![6], true, Some(10)), (vec![4], true, None));
+        assert_eq!(pieces, [whole.clone(), begin, end, whole.clone(), whole]);
     }
 
     #[test]
     fn an_empty_message_is_one_piece() {
         for is_one in [true, false] {
             let piece = next_piece(&[], Progress::default(), is_one, 5);
-            assert_eq!((piece.bytes.len(), piece.part, piece.has_more), (0, part(0, true).filter(|_| is_one), false));
+            assert_eq!((piece.bytes.len(), piece.is_part, piece.begins), (0, is_one, is_one.then_some(0)));
+            assert!(!piece.has_more);
         }
         let whole = next_piece(&[b"abcde"], Progress::default(), true, 5);
         assert_eq!((lengths(&whole), whole.has_more), (vec![5], false));
