@@ -22,7 +22,7 @@ use crate::layout::{
     self, CONNECT_ANSWER, CONTROL, DAEMON, DAEMON_CONTEXT, NO_OPERATION, NOTIFY, Pmsg, TASK_EXIT, XDR,
 };
 use crate::library::Library;
-use crate::pair::Stage;
+use crate::pair::{Known, Stage};
 use crate::process::{self, ENDPOINT, Process};
 use crate::pvm_route::{self, NOW};
 
@@ -68,19 +68,19 @@ impl Place {
         }
     }
 
-    /// Make it known to this task's node. `is_near`: it is on this host.
-    fn note(&self, process: &Process, is_near: bool) {
+    /// Make it known to this task's node. `is_near`: it is on this host. Returns what has to be forgotten when the task ends.
+    fn note(&self, process: &Process, is_near: bool) -> Known {
+        let known = |addresses| Known { node: self.node.clone(), addresses };
         let has_memory = |address: &str| transports::split(address).iter().any(|part| part.starts_with("shm:"));
         let is_enough = is_near && has_memory(&self.address) && has_memory(&process.node.local_address());
         if is_enough {
             // Without a search for the name, which asks all nodes.
             _ = process.node.add_peer(&self.node, self.link);
-            return;
+            return known(vec![]);
         }
-        for address in transports::peer_addresses(&self.address) {
-            // Refused by a node that has no transport of this kind: then there may be another way.
-            _ = process.node.add_peer_address(address);
-        }
+        // Refused by a node that has no transport of this kind: then there may be another way.
+        let is_added = |address: &&str| process.node.add_peer_address(address).is_ok();
+        known(transports::peer_addresses(&self.address).filter(is_added).map(str::to_owned).collect())
     }
 }
 
@@ -186,6 +186,8 @@ pub(crate) fn offer(library: &'static Library, task: c_int) {
     });
     if let Some(place) = place {
         say(library, task, &Word::Offer(place));
+        // A task that has ended is forgotten again.
+        watch(library, task);
     }
 }
 
@@ -195,9 +197,9 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
         Word::Offer(place) => offered(library, from, &place),
         Word::Accept(place) => {
             _ = process::with(|process| {
-                place.note(process, layout::are_near(from, library.own_tid()));
+                let known = place.note(process, layout::are_near(from, library.own_tid()));
                 let pair = process.pairs.pair(from);
-                pair.has_library = true;
+                (pair.has_library, pair.known) = (true, known);
                 if pair.stage == Stage::Asked {
                     pair.stage = Stage::Agreed;
                 }
@@ -218,7 +220,7 @@ fn offered(library: &'static Library, from: c_int, place: &Place) {
         if is_crossed || !matches!(stage, Stage::New | Stage::Asked) {
             return None;
         }
-        place.note(process, layout::are_near(from, own));
+        process.pairs.pair(from).known = place.note(process, layout::are_near(from, own));
         let connection = process.endpoint.connect_with_tag(&place.node, ENDPOINT, place.tag).ok()?;
         let pair = process.pairs.pair(from);
         (pair.stage, pair.connection) = (Stage::Agreed, Some(connection));

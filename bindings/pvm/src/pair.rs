@@ -52,14 +52,25 @@ pub(crate) enum Stage {
     Own,
 }
 
+/// What this task's node knows of another one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// Its name. Empty before it is known.
+    pub(crate) node: String,
+    /// The addresses at which the node looks for it.
+    pub(crate) addresses: Vec<String>,
+}
+
 /// This task and another one.
 #[derive(Debug, Default)]
 pub(crate) struct Pair {
     pub(crate) stage: Stage,
     pub(crate) connection: Option<Connection>,
+    /// Where the other task's node is.
+    pub(crate) known: Known,
     /// The other task has this library.
     pub(crate) has_library: bool,
-    /// The daemon has said that the other task has ended: nothing of it arrives any more.
+    /// The other task was killed, and pieces are missing: nothing of it arrives any more.
     is_gone: bool,
     /// The daemon was asked to say when the other task ends.
     pub(crate) is_watched: bool,
@@ -91,6 +102,8 @@ pub(crate) struct Pairs {
     back: Vec<(Head, Vec<u8>)>,
     /// Messages that are not whole, and will not be.
     dropped: Vec<Loose>,
+    /// Connections that have ended, and those of tasks that have.
+    pub(crate) late: Vec<Connection>,
     pub(crate) counts: Counts,
 }
 
@@ -233,6 +246,7 @@ impl Pairs {
             spare: vec![],
             back: vec![],
             dropped: vec![],
+            late: vec![],
             counts: Counts::default(),
         }
     }
@@ -330,9 +344,10 @@ impl Pairs {
 
     fn take_piece(&mut self, head: Head, payload: &[u8]) {
         let library = self.library;
-        let pair = self.all.entry(head.source).or_default();
+        // The task has ended.
+        let Some(pair) = self.all.get_mut(&head.source) else { return };
         if head.nth != pair.expects {
-            // It was killed, and pieces are missing: what is behind them would come out of its order.
+            // What is behind the missing ones would come out of its order.
             pair.is_gone = true;
             self.dropped.extend(pair.part.take());
         }
@@ -372,7 +387,7 @@ impl Pairs {
 
     /// The last message of PVM's own route has arrived.
     pub(crate) fn switched_by(&mut self, task: c_int) {
-        let pair = self.all.entry(task).or_default();
+        let Some(pair) = self.all.get_mut(&task) else { return };
         pair.has_switched = true;
         self.ready.extend(pair.held.drain(..));
     }
@@ -380,7 +395,14 @@ impl Pairs {
     /// Something happened to a connection.
     pub(crate) fn changed(&mut self, change: ConnectionChange, connection: Connection, node: &str) {
         let Some(task) = task_of(node) else { return };
-        let pair = self.all.entry(task).or_default();
+        // Without an offer to a task, or one of it, it has ended.
+        let Some(pair) = self.all.get_mut(&task) else {
+            self.late.extend((change == ConnectionChange::Accepted).then_some(connection));
+            return;
+        };
+        if pair.known.node.is_empty() {
+            node.clone_into(&mut pair.known.node);
+        }
         match change {
             ConnectionChange::Opened => {}
             // The other task got this one's offer.
@@ -389,16 +411,29 @@ impl Pairs {
             }
             ConnectionChange::Accepted => pair.connection = Some(connection),
             ConnectionChange::Failed(_) | ConnectionChange::Ended(_) if pair.connection == Some(connection) => {
-                self.end(task);
+                // Its flow id is in use until it is closed.
+                let ended = self.end(task);
+                self.late.extend(ended);
             }
             ConnectionChange::Failed(_) | ConnectionChange::Ended(_) => {}
         }
     }
 
-    /// The daemon has said that a task has ended. Returns whether this one has agreed with it.
-    pub(crate) fn has_exited(&mut self, task: c_int) -> bool {
-        let pair = self.all.get_mut(&task);
-        pair.map(|pair| pair.is_gone = true).is_some()
+    /// The daemon has said that a task has ended: nothing of it arrives any more. Returns its connection, and what is known of its node.
+    pub(crate) fn forget(&mut self, task: c_int) -> Option<(Option<Connection>, Known)> {
+        let pair = self.all.remove(&task)?;
+        self.dropped.extend(pair.held.into_iter().chain(pair.part));
+        Some((pair.connection, pair.known))
+    }
+
+    /// Whether a task is looked for at this address.
+    pub(crate) fn has_address(&self, address: &str) -> bool {
+        self.all.values().any(|pair| pair.known.addresses.iter().any(|known| known == address))
+    }
+
+    /// The number of pairs.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
     }
 
     /// No active message goes to this task any more, and a message that is not whole is dropped. Returns the connection with it.

@@ -200,7 +200,13 @@ impl Process {
     /// Receive, and send what waits.
     pub(crate) fn poll(&mut self) -> usize {
         self.pairs.catch_up();
-        self.endpoint.poll(&mut self.pairs)
+        let handled = self.endpoint.poll(&mut self.pairs);
+        self.close_late();
+        handled
+    }
+
+    fn close_late(&mut self) {
+        self.pairs.late.drain(..).for_each(|connection| self.endpoint.close(connection));
     }
 
     /// The next whole message, if one has arrived.
@@ -218,6 +224,7 @@ impl Process {
         self.pairs.is_away = true;
         let handled = self.endpoint.poll(&mut self.pairs);
         self.pairs.is_away = false;
+        self.close_late();
         if self.pairs.has_arrived() && watch::is_wanted() {
             self.bell.wake();
         }
@@ -276,15 +283,33 @@ impl Process {
         }
     }
 
+    /// The daemon has said that a task has ended: nothing of it arrives any more, and its node is not looked for.
+    pub(crate) fn forget(&mut self, task: c_int) {
+        let Some((connection, known)) = self.pairs.forget(task) else { return };
+        // First, because a closed connection would wait for the peer's answer.
+        _ = self.node.remove_peer(&known.node);
+        connection.into_iter().for_each(|connection| self.endpoint.close(connection));
+        // A frame to an address that is not known goes to all peers.
+        self.endpoint.flush();
+        // Another task may have got its port.
+        for address in known.addresses.iter().filter(|address| !self.pairs.has_address(address)) {
+            _ = self.node.remove_peer_address(address);
+        }
+    }
+
     fn report(&self) -> String {
         let counts = self.pairs.counts;
         let (name, peers) = (self.node.name(), counts.switches);
         format!(
-            "pvm-am: {name}: {} messages sent and {} received as active messages, {} returned, {peers} tasks reached, over {}",
+            "pvm-am: {name}: {} messages sent and {} received as active messages, {} returned, {peers} tasks reached, over {}; \
+             {} tasks, {} nodes and {} addresses are known",
             counts.sent,
             counts.received,
             counts.returned,
-            self.node.transport()
+            self.node.transport(),
+            self.pairs.count(),
+            self.node.peers().len(),
+            self.node.counters().get("udp_places"),
         )
     }
 }

@@ -458,11 +458,7 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
     let is_notice = (context, tag) == (CONTROL, TASK_EXIT) || !layout::is_task(from) && context != CONTROL && tag >= 0;
     // SAFETY: as above.
     if let Some(task) = is_notice.then(|| unsafe { layout::only_number(message) }).flatten() {
-        _ = process::with(|process| {
-            if process.pairs.has_exited(task) {
-                process.end(task);
-            }
-        });
+        _ = process::with(|process| process.forget(task));
         give(library, watch::route_deleted(library, task));
     }
     if (context, tag) == (CONTROL, CONNECT_REQUEST)
