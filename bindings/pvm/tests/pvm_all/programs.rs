@@ -135,6 +135,34 @@ fn the_notice_of_an_exit_waits_for_a_task_from_outside() {
     }
 }
 
+/// A task without the library, too, is forgotten.
+#[test]
+fn nothing_is_kept_of_tasks_that_have_ended() {
+    let known = |said: &Said| {
+        let report = said.errors.lines().find_map(|line| line.split_once("; ")?.1.strip_suffix(" are known"));
+        report.map(str::to_owned)
+    };
+    const GONE: &str = "150 tasks have come and gone";
+    for transport in TRANSPORTS {
+        let said = check("many", &["150"], transport, GONE, 500);
+        let [tasks, nodes, addresses] = known(&said).and_then(numbers).unwrap_or_else(|| panic!("{said:#?}"));
+        assert_eq!(tasks, 0, "over {transport}: {said:#?}");
+        // The last beacon of a task may come behind the notice.
+        assert!(nodes <= 20 && addresses <= 20, "over {transport}: {said:#?}");
+    }
+    let machine = Machine::start();
+    machine.compile("many");
+    let said = machine.run(machine.with_library("many", "shm+udp").env_remove("PVM_EXPORT").arg("150"), "");
+    assert!(said.is_good && said.output.contains(GONE), "{said:#?}");
+    assert_eq!(known(&said).and_then(numbers), Some([0, 0, 0]), "{said:#?}");
+}
+
+/// The three numbers in a text.
+fn numbers(text: String) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().ok()
+}
+
 #[test]
 fn a_killed_task_leaves_no_part_of_a_message() {
     check_over_each("ending", &["kill", "15"], "15 tasks have ended, with whole messages", 100);
