@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use crate::agree::{self, ALLOWED, Word};
 use crate::ending;
 use crate::idle::{self, Idle};
-use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, EXIT, HALT, Pmsg, TASK_EXIT};
+use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, DAEMON_CONTEXT, EXIT, HALT, Pmsg, TASK_EXIT};
 use crate::library::Library;
 use crate::pair::{Loose, OWES, Stage};
 use crate::process::{self, Process};
@@ -79,6 +79,9 @@ static LOOKED: AtomicU64 = AtomicU64::new(0);
 
 /// The task has left PVM. The daemon reads nothing more of it, so a message for another task would wait for ever.
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// The daemon has answered that the task has left. PVM reads nothing behind this answer, as the notice of the task's own exit.
+static IS_LET_GO: AtomicBool = AtomicBool::new(false);
 
 /// How many messages PVM has been given: whatever a call does, it may receive some, and no call may wait for one that has arrived.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
@@ -216,6 +219,7 @@ pub(crate) fn end() {
     process::close(FINISH);
     watch::forget();
     HAS_LEFT.store(false, Ordering::Relaxed);
+    IS_LET_GO.store(false, Ordering::Relaxed);
 }
 
 /// Whether nothing was ever sent to this task.
@@ -262,7 +266,8 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     let mut idle = Idle::default();
     loop {
         deliver(library);
-        let found = if is_look_due() { look(library).min(0) } else { 0 };
+        let may_look = is_look_due() && !IS_LET_GO.load(Ordering::Relaxed);
+        let found = if may_look { look(library).min(0) } else { 0 };
         let error = if process::is_lost() { SYSTEM_ERROR } else { found };
         let count = given_since(before);
         if error < 0 {
@@ -453,6 +458,9 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
     if !layout::is_task(from) {
         // The daemon may say that a task has ended.
         drain(library);
+        if (context, tag) == (DAEMON_CONTEXT, EXIT) {
+            IS_LET_GO.store(true, Ordering::Relaxed);
+        }
     }
     // This library hears of an exit, and the program, in two messages: after either nothing of the task arrives.
     let is_notice = (context, tag) == (CONTROL, TASK_EXIT) || !layout::is_task(from) && context != CONTROL && tag >= 0;

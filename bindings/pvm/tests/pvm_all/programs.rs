@@ -204,6 +204,18 @@ fn handlers_of_the_program_send() {
 }
 
 #[test]
+fn a_task_that_leaves_gets_one_notice_of_its_own_exit() {
+    let machine = Machine::start();
+    machine.compile("leaving");
+    for command in [&mut machine.command("leaving"), &mut machine.with_library("leaving", "shm+udp")] {
+        for _ in 0..3 {
+            let said = machine.run(command, "");
+            assert!(said.is_good && said.output == "200 notices of 200 exits\n", "{said:#?}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_left_of_a_machine() {
     let machine = Machine::start();
     machine.compile("all");
