@@ -75,6 +75,22 @@ fn the_notice_of_an_exit_comes_after_the_last_message_from_another_host() {
     }
 }
 
+/// A halt kills the server of PVM's groups, which has the library, and leaves shared memory to others.
+#[test]
+fn nothing_is_left_of_two_hosts() {
+    for options in [&[][..], &["--plain"]] {
+        let machine = Machine::start();
+        machine.compile_with_groups("groups");
+        let said = run(&machine, options, "shm+udp", &["groups"]);
+        let (_, place) = said.output.split_once("4 tasks met in a group in ").unwrap_or_else(|| panic!("{said:#?}"));
+        let place = Path::new(place.trim_end());
+        // The tasks of the first host have sent over the memory that would be left.
+        assert!(said.is_good && said.received() >= 20 && said.errors.contains("over shm:"), "{said:#?}");
+        assert_eq!(Machine::links(place), Vec::<String>::new(), "{options:?}");
+        assert!(!place.exists() && !said.errors.contains("Terminated"), "{options:?}: {said:#?}");
+    }
+}
+
 /// One task of each host has the interface for itself.
 #[test]
 fn two_tasks_use_the_interface_itself() {

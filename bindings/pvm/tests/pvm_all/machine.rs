@@ -91,6 +91,11 @@ impl Machine {
         file
     }
 
+    /// The same with PVM's groups.
+    pub(crate) fn compile_with_groups(&self, name: &str) {
+        self.compile_with(name, &self.path(name), &["-lgpvm3", "-lpvm3"]);
+    }
+
     fn compile_with(&self, name: &str, file: &Path, libraries: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pvm_all/{name}.c"));
         let options = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-strict-prototypes"];
