@@ -125,6 +125,32 @@ pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) returned: u64,
     pub(crate) switches: u64,
+    /// Messages of the program that took PVM's routes.
+    pub(crate) passed: u64,
+}
+
+impl Counts {
+    /// What a task says at its end.
+    pub(crate) fn report(self, name: &str, transport: &str) -> String {
+        let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (sent, reached) = (counted(self.sent, "message"), counted(self.switches, "task"));
+        let passed = match self.passed {
+            0 => String::new(),
+            // Why nothing was sent as active messages.
+            some => {
+                let why = if self.switches == 0 {
+                    ": two tasks agree first, for some milliseconds, if both have the library"
+                } else {
+                    ""
+                };
+                format!(" ({} took PVM's routes{why})", counted(some, "message"))
+            }
+        };
+        format!(
+            "pvm-am: {name}: {sent} sent and {} received as active messages, {} returned, {reached} reached, over {transport}{passed}",
+            self.received, self.returned
+        )
+    }
 }
 
 /// The words of a piece: what is in front of each message of PVM's.

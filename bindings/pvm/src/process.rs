@@ -90,7 +90,7 @@ fn turn(waker: &Arc<Waker>) -> Step {
 /// Why there is no node.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error(transparent)]
+    #[error("{}", am_c_runtime::advice(.0))]
     Open(#[from] OpenError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
@@ -298,18 +298,9 @@ impl Process {
     }
 
     fn report(&self) -> String {
-        let counts = self.pairs.counts;
-        let (name, peers) = (self.node.name(), counts.switches);
-        format!(
-            "pvm-am: {name}: {} messages sent and {} received as active messages, {} returned, {peers} tasks reached, over {}; \
-             {} tasks, {} nodes and {} addresses are known",
-            counts.sent,
-            counts.received,
-            counts.returned,
-            self.node.transport(),
-            self.pairs.count(),
-            self.node.peers().len(),
-            self.node.counters().get("udp_places"),
-        )
+        let (tasks, nodes) = (self.pairs.count(), self.node.peers().len());
+        let addresses = self.node.counters().get("udp_places");
+        let counts = self.pairs.counts.report(self.node.name(), &self.node.transport());
+        format!("{counts}; {tasks} tasks, {nodes} nodes and {addresses} addresses are known")
     }
 }

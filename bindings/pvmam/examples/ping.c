@@ -27,7 +27,7 @@ static int is_over, wrong;
 static void check(int result, const char *what)
 {
     if (result < 0) {
-        fprintf(stderr, "ping: %s: %s: %s\n", what, am_strerror(result), am_error());
+        fprintf(stderr, "ping: %s: %s\n", what, am_error());
         exit(1);
     }
 }

@@ -15,6 +15,8 @@
  *   make -C bindings/pvmam && sudo make -C bindings/pvmam install        (PREFIX=/usr/local; DESTDIR as usual)
  *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs pvmam) -o program
  *
+ * Where the loader does not look in PREFIX/lib, LD_LIBRARY_PATH=PREFIX/lib tells it, or -Wl,-rpath,PREFIX/lib at the link.
+ *
  * It is C99 and C++11, and later ones of both.
  *
  * ERRORS. A call that returns `int` returns a negative AM_E_... if it fails; one that returns a pointer returns NULL.
@@ -219,7 +221,7 @@ const char *am_error(void);
 /* The number of it; 0 if nothing went wrong. */
 int am_error_code(void);
 
-/* The general meaning of a number that a call returned. */
+/* The general meaning of a number that a call returned: of use where that call's am_error() is gone. */
 const char *am_strerror(int number);
 
 #ifdef __cplusplus

@@ -53,8 +53,9 @@ pub extern "C-unwind" fn am_global_init() -> c_int {
 pub extern "C-unwind" fn am_global_shutdown() -> c_int {
     call(|| {
         check_place()?;
-        if handle::count_open() > 0 {
-            return Err(Failure::plain(Code::Open));
+        let open = handle::count_open();
+        if open > 0 {
+            return Err(Failure::new(Code::Open, format!("call am_shutdown for each interface first: {open} left")));
         }
         ids::free().map(|()| 0)
     })

@@ -10,9 +10,9 @@ failures! {
     /// A wrong argument.
     Argument = -1, c"an argument is wrong; am_error() says which";
     /// The tables do not exist.
-    NotInitialized = -2, c"the tables of identifiers do not exist; call am_global_init first";
+    NotInitialized = -2, c"the table of identifiers does not exist";
     /// They exist already.
-    Initialized = -3, c"am_global_init was called already; call am_global_shutdown first";
+    Initialized = -3, c"am_global_init was called already";
     /// The transport could not be opened.
     Transport = -4, c"the transport could not be opened; am_error() says why";
     /// The interface is closed.
@@ -48,7 +48,7 @@ failures! {
     /// The program has closed the interface's descriptors.
     Lost = -20, c"this program has closed descriptors of libpvmam (closefrom, close_range, dup2), and the interface has ended; call am_init again";
     /// Interfaces are open.
-    Open = -21, c"interfaces are open; call am_shutdown for each of them first";
+    Open = -21, c"interfaces are open";
     /// A bug of this library.
     Internal = -22, c"a bug in this library; am_error() has its text";
 }

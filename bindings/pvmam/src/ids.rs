@@ -46,6 +46,11 @@ pub(crate) fn changes() -> u64 {
     CHANGES.load(Ordering::Acquire)
 }
 
+#[cold]
+fn no_table() -> Failure {
+    Failure::new(Code::NotInitialized, "call am_global_init before anything else")
+}
+
 /// Make the table.
 ///
 /// # Errors
@@ -53,7 +58,10 @@ pub(crate) fn changes() -> u64 {
 pub(crate) fn initialize() -> Result<(), Failure> {
     let mut table = write();
     if table.is_some() {
-        return Err(Failure::plain(Code::Initialized));
+        return Err(Failure::new(
+            Code::Initialized,
+            "the table exists: call am_global_shutdown before the next am_global_init",
+        ));
     }
     *table = Some(vec![]);
     Ok(())
@@ -64,13 +72,13 @@ pub(crate) fn initialize() -> Result<(), Failure> {
 /// # Errors
 /// There is none.
 pub(crate) fn free() -> Result<(), Failure> {
-    write().take().map(drop).ok_or_else(|| Failure::plain(Code::NotInitialized))
+    write().take().map(drop).ok_or_else(no_table)
 }
 
 /// # Errors
 /// There is no table.
 pub(crate) fn check_initialized() -> Result<(), Failure> {
-    if read().is_some() { Ok(()) } else { Err(Failure::plain(Code::NotInitialized)) }
+    if read().is_some() { Ok(()) } else { Err(no_table()) }
 }
 
 /// An address that the program passed, which may be a function's.
@@ -120,7 +128,7 @@ pub(crate) fn insert(address: Address) -> Result<c_int, Failure> {
     check_initialized()?;
     let entry = address.entry()?;
     let mut table = write();
-    let table = table.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?;
+    let table = table.as_mut().ok_or_else(no_table)?;
     if table.len() >= MAX_IDS {
         return Err(Failure::plain(Code::Full));
     }
@@ -136,7 +144,7 @@ pub(crate) fn bind(address: Address, id: c_int) -> Result<(), Failure> {
     check_initialized()?;
     let entry = address.entry()?;
     let mut table = write();
-    let table = table.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?;
+    let table = table.as_mut().ok_or_else(no_table)?;
     let count = table.len();
     let place = usize::try_from(id).ok().and_then(|at| table.get_mut(at));
     let place = place.ok_or_else(|| unknown(id, count))?;
@@ -156,7 +164,7 @@ pub(crate) fn bind(address: Address, id: c_int) -> Result<(), Failure> {
 /// No table, or no such identifier.
 pub(crate) fn find(id: c_int) -> Result<*mut c_void, Failure> {
     let table = read();
-    let table = table.as_ref().ok_or_else(|| Failure::plain(Code::NotInitialized))?;
+    let table = table.as_ref().ok_or_else(no_table)?;
     let entry = usize::try_from(id).ok().and_then(|at| table.get(at));
     Ok(match *entry.ok_or_else(|| unknown(id, table.len()))? {
         Entry::Handler(run) => run as *mut c_void,

@@ -112,7 +112,7 @@ impl Drop for Interface {
 /// Why an interface could not be opened.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error(transparent)]
+    #[error("{}", am_c_runtime::advice(.0))]
     Open(#[from] OpenError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),

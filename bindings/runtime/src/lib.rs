@@ -12,6 +12,7 @@
 //!   process.rs       the process that has the node, and its forks; its place in its job; its exit
 //!   thread.rs        a thread of the library
 //!   waker.rs         ends the sleep of a thread
+//!   short_names.rs   what is wrong with the name of a transport
 //! ```
 //!
 //! Each library has a copy of its own, in its own shared object.
@@ -22,11 +23,13 @@
 mod call;
 mod failure;
 mod process;
+mod short_names;
 mod thread;
 pub mod thread_end;
 mod waker;
 
 pub use call::{call, keep_error, last_error};
 pub use process::{KeptPlace, NodeOwner, at_exit};
+pub use short_names::{SHORT_NAMES, advice};
 pub use thread::start_thread;
 pub use waker::Waker;

@@ -53,7 +53,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     // It starts programs of PVM with the library of bindings/pvm.
     ("tools/pvm-am", &["am-input"]),
     // Libraries for other languages.
-    ("bindings/runtime", &["active-messages", "am-spmd"]),
+    ("bindings/runtime", &["active-messages", "am-spmd", "am-transport"]),
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport", "am-c-runtime"]),
     ("apps/", &["active-messages", "layers"]),
     // It opens a wire by its name, and has the other end of the transport `amd:`.

@@ -110,6 +110,7 @@ static void before_the_beginning(void)
     EXPECT(am_error_code() == 0 && !*am_error() && !strcmp(am_strerror(0), "no error") && *am_strerror(-99));
     FAILS(am_address_to_id(&number), AM_E_NOT_INITIALIZED);
     SAYS("am_global_init");
+    EXPECT(strcmp(am_error(), am_strerror(AM_E_NOT_INITIALIZED)) != 0);
     FAILS(am_handler_to_id(on_ask), AM_E_NOT_INITIALIZED);
     FAILS(am_bind_address_with_id(&number, 0), AM_E_NOT_INITIALIZED);
     FAILS(am_bind_handler_with_id(on_ask, 0), AM_E_NOT_INITIALIZED);
@@ -124,6 +125,7 @@ static void identifiers(void)
 {
     EXPECT(am_global_init() == 0);
     FAILS(am_global_init(), AM_E_INITIALIZED);
+    EXPECT(strcmp(am_error(), am_strerror(AM_E_INITIALIZED)) != 0);
     IS_NULL(am_id_to_address(0), AM_E_ID);
     FAILS(am_bind_address_with_id(&number, 0), AM_E_ID);
     EXPECT((ask = am_handler_to_id(on_answer)) == 0 && (answer = am_handler_to_id(on_answer)) == 1);
@@ -147,7 +149,8 @@ static void transports(void)
     static const struct { const char *name, *says; } WRONG[] = {
         {"token-ring", "SCHEME"}, {"ring:eth1", "xdp:eth1"},      {"tcp:eth1", "eth1"},
         {"xdp:no-such", "no-such"}, {"udp:127.0.0.1:0+", "joins"}, {"udp:203.0.113.9:7", "203.0.113.9"},
-        {"\xff\xfe", "UTF-8"},
+        {"\xff\xfe", "UTF-8"},                                    {"UDP", "write `shm`, `udp`, `tcp`"},
+        {"shm:", "write `shm`, or `shm:"}, {"bogus", "there are: `shm`, `udp`, `tcp`, "},
     };
     EXPECT(setenv("AM_TRANSPORT", "\xff", 1) == 0);
     IS_NULL(am_init(NULL, NULL), AM_E_TRANSPORT);
@@ -297,6 +300,7 @@ int main(void)
     EXPECT(pthread_create(&thread, NULL, on_another_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
     FAILS(am_global_shutdown(), AM_E_OPEN);
     SAYS("am_shutdown");
+    EXPECT(strcmp(am_error(), am_strerror(AM_E_OPEN)) != 0);
     EXPECT(am_shutdown(interfaces[1]) == 0 && am_shutdown(interfaces[0]) == 0);
     with_interface(interfaces[0], AM_E_SHUTDOWN);
     SAYS("am_init");
