@@ -118,6 +118,7 @@ pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_
             }
             rest.push(to);
         }
+        _ = process::with(|process| process.pairs.counts.passed += rest.len() as u64);
         if rest.is_empty() { 0 } else { pass(rest.as_mut_ptr(), rest.len() as c_int) }
     };
     call(multicast, fault)

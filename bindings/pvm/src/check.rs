@@ -9,6 +9,11 @@ use crate::{ending, environment};
 /// The variable that asks for it.
 const CHECK: &str = "PVM_AM_CHECK";
 
+/// By this name `pvm-am` knows the library's file before it loads it.
+// SAFETY: no other library has this name.
+#[unsafe(no_mangle)]
+pub static PVM_AM_LIBRARY: u8 = 1;
+
 /// The loader runs this when it loads the library. PVM's own is in memory then.
 // SAFETY: the loader calls what this section has, once, without arguments that are looked at.
 #[unsafe(link_section = ".init_array")]
@@ -43,8 +48,15 @@ fn found() -> Result<String, Failure> {
     let mut why = String::new();
     for transport in environment::transports(&library) {
         match am_api::Node::builder("pvm-am-check").unique_name().open(&transport) {
-            Ok(node) => return Ok(format!("PVM {}, over {}", library.version_text(), node.transport())),
-            Err(error) => why = error.to_string(),
+            Ok(node) => {
+                let place = if environment::lacks_host() {
+                    "; in a task, with this host's address instead of 127.0.0.1"
+                } else {
+                    ""
+                };
+                return Ok(format!("PVM {}, over {}{place}", library.version_text(), node.transport()));
+            }
+            Err(error) => why = am_c_runtime::advice(&error),
         }
     }
     Err(Failure::Transport(why))

@@ -62,7 +62,13 @@ impl Link {
 }
 
 fn names() -> String {
-    env::var(TRANSPORT).unwrap_or_else(|_| DEFAULT.to_owned())
+    env::var(TRANSPORT).ok().filter(|names| !names.is_empty()).unwrap_or_else(|| DEFAULT.to_owned())
+}
+
+/// Whether a task has another address than a process that is no task: that of this host, as the daemon knows it.
+pub(crate) fn lacks_host() -> bool {
+    let names = names();
+    HOST.load(Ordering::Relaxed) == 0 && transports::split(&names).iter().any(|name| ["udp", "tcp"].contains(name))
 }
 
 /// The link, if tasks have one.

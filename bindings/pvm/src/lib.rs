@@ -47,3 +47,4 @@ mod watch;
 pub use calls::{
     da_new, da_unref, hex_inadport, mesg_input, mroute, pvm_addmhf, pvm_getfds, pvm_notify, pvmendtask, pvmmcast,
 };
+pub use check::PVM_AM_LIBRARY;

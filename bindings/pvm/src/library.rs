@@ -18,7 +18,7 @@ const KNOWN: &str = "3.4.6";
 /// Why this library steps aside.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unknown {
-    #[error("no libpvm3.so.3 is loaded")]
+    #[error("no libpvm3.so.3 is loaded: link the program with -lpvm3, and not with libpvm3.a")]
     NoLibrary,
     #[error("libpvm3.so.3 has no `{0}`")]
     Missing(&'static str),

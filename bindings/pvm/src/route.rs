@@ -189,6 +189,7 @@ fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) ->
         if is_new(to) {
             agree::offer(library, to);
         }
+        _ = process::with(|process| process.pairs.counts.passed += 1);
         // They need no direct route, and the other task may not answer a request for one.
         if process::with(|process| process.pairs.stage(to).0) == Some(Stage::Agreed) {
             return library.with_route_option(ALLOWED, || pass_on(library, message, to, tag));

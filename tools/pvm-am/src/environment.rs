@@ -3,7 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, io};
+use std::{env, fs, io};
+
+use crate::elf;
+use crate::names::{self, NameError};
 
 const LIBRARY: &str = "libpvm_am.so";
 
@@ -13,15 +16,19 @@ const EXPORT: &str = "PVM_EXPORT";
 const TRANSPORT: &str = "PVM_AM";
 const REPORT: &str = "PVM_AM_REPORT";
 
-/// Why there is no library to load.
+/// Why nothing is started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LibraryError {
+pub(crate) enum SettingsError {
     #[error("there is no {LIBRARY} in {0}, nor in ../lib beside it: `make install` in bindings/pvm, or --library")]
     Missing(String),
     #[error("{path}: {why}")]
     File { path: String, why: io::Error },
     #[error("{0}: the loader takes no path with a space or a colon")]
     Path(String),
+    #[error("{0}: this is not {LIBRARY}, which is loaded before PVM's library")]
+    OtherLibrary(String),
+    #[error("{place}: {why}")]
+    Transport { place: &'static str, why: NameError },
 }
 
 /// What a program gets.
@@ -33,11 +40,11 @@ pub(crate) struct Settings {
 }
 
 /// The library beside this program, or where it is installed.
-fn found() -> Result<PathBuf, LibraryError> {
+fn found() -> Result<PathBuf, SettingsError> {
     let own = env::current_exe().unwrap_or_default();
     let directory = own.parent().unwrap_or(Path::new("."));
     let places = [directory.join(LIBRARY), directory.join("../lib").join(LIBRARY)];
-    let missing = || LibraryError::Missing(directory.display().to_string());
+    let missing = || SettingsError::Missing(directory.display().to_string());
     places.into_iter().find(|place| place.exists()).ok_or_else(missing)
 }
 
@@ -53,13 +60,35 @@ fn with_names(list: &OsStr, names: &[&str]) -> OsString {
     all.join(":").into()
 }
 
+/// The names that the tasks get: these, or what the environment has.
+fn check_names(given: Option<&str>) -> Result<(), SettingsError> {
+    let own = env::var(TRANSPORT).ok();
+    let (place, names) = match (given, own) {
+        (Some(names), _) => ("--transport", names.to_owned()),
+        (None, Some(names)) => (TRANSPORT, names),
+        (None, None) => return Ok(()),
+    };
+    // An empty one is the default.
+    let checked = if names.is_empty() { Ok(()) } else { names::check(&names) };
+    checked.map_err(|why| SettingsError::Transport { place, why })
+}
+
 impl Settings {
-    pub(crate) fn new(library: Option<&Path>, transport: Option<&str>, report: bool) -> Result<Settings, LibraryError> {
+    pub(crate) fn new(
+        library: Option<&Path>,
+        transport: Option<&str>,
+        report: bool,
+    ) -> Result<Settings, SettingsError> {
+        check_names(transport)?;
         let library = library.map_or_else(found, |library| Ok(library.to_owned()))?;
-        let file = |why| LibraryError::File { path: library.display().to_string(), why };
+        let file = |why| SettingsError::File { path: library.display().to_string(), why };
         let library = library.canonicalize().map_err(file)?;
         if library.to_string_lossy().contains([' ', ':']) {
-            return Err(LibraryError::Path(library.display().to_string()));
+            return Err(SettingsError::Path(library.display().to_string()));
+        }
+        let bytes = fs::read(&library).map_err(file)?;
+        if !elf::is_library(&bytes) {
+            return Err(SettingsError::OtherLibrary(library.display().to_string()));
         }
         Ok(Settings { library, transport: transport.map(str::to_owned), report })
     }
@@ -102,5 +131,15 @@ mod tests {
     fn a_path_that_the_loader_cannot_take_is_refused() {
         let error = Settings::new(Some(Path::new("/none/libpvm_am.so")), None, false).unwrap_err();
         assert!(error.to_string().starts_with("/none/libpvm_am.so: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_the_library_is_refused() {
+        let own = env::current_exe().unwrap();
+        let error = Settings::new(Some(&own), None, false).unwrap_err();
+        assert!(
+            error.to_string().ends_with(": this is not libpvm_am.so, which is loaded before PVM's library"),
+            "{error}"
+        );
     }
 }

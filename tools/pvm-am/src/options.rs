@@ -63,7 +63,7 @@ pub(crate) struct CheckOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
 
-    /// The program to ask: it is started, and ends at once
+    /// The program to ask. It is started, and the library ends it before it begins; one that is linked statically is not started
     #[arg(default_value = "pvm")]
     pub(crate) program: PathBuf,
 }
