@@ -15,6 +15,11 @@ SONAME := lib$(NAME).so.$(basename $(VERSION))
 # What panics is caught at the border to C (runtime/src/call.rs), and a cancelled thread unwinds through it. The release profile allows neither.
 BUILD := cargo build --profile library -p $(PACKAGE)
 
+# The loader has a list of its libraries, which only root writes. It does not look everywhere.
+LDCONFIG := PATH="$$PATH:/usr/sbin:/sbin" ldconfig
+TELL_LOADER := { $(LDCONFIG) 2>/dev/null; $(LDCONFIG) -p | grep -qF '=> $(LIBDIR)/$(SONAME)'; } || \
+	echo 'The loader does not find $(LIBDIR)/$(SONAME): run programs with LD_LIBRARY_PATH=$(LIBDIR), or link them with -Wl,-rpath,$(LIBDIR)'
+
 all:
 	$(BUILD)
 
@@ -31,5 +36,6 @@ install: $(LIBRARY)
 	sed -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@NAME@|$(NAME)|' -e 's|@DESCRIPTION@|$(DESCRIPTION)|' \
 		-e 's|@VERSION@|$(VERSION)|' ../library.pc.in \
 		>'$(DESTDIR)$(LIBDIR)/pkgconfig/$(NAME).pc'
+	@[ -n '$(DESTDIR)' ] || $(TELL_LOADER)
 
 .PHONY: all install

@@ -18,6 +18,16 @@ fn install(library: Library) -> (TempDir, PathBuf) {
     (package, libraries)
 }
 
+/// Install without a package, where the loader does not look.
+fn install_elsewhere(library: Library) -> (TempDir, String) {
+    let place = tempfile::tempdir().expect("a directory");
+    let mut make = Command::new("make");
+    make.arg("-C").arg(library.root).arg("install").arg(format!("PREFIX={}", place.path().display()));
+    make.arg(format!("LIBRARY={}", library.path().display())).arg(format!("CC={}", compiler()));
+    let said = run(make.env_remove("DESTDIR"));
+    (place, said)
+}
+
 fn readelf(what: &str, file: &Path) -> String {
     run(Command::new("readelf").args([what, "--wide"]).arg(file))
 }
@@ -57,6 +67,14 @@ pub fn what_is_installed_is_stripped(library: Library) {
     assert!(built.contains(".symtab") && built.len() > installed, "there was something to strip");
 }
 
+/// It says what a program needs.
+pub fn a_place_where_the_loader_does_not_look_is_named(library: Library) {
+    let (place, said) = install_elsewhere(library);
+    let libraries = place.path().join("lib");
+    let advice = format!("run programs with LD_LIBRARY_PATH={}, or link them with -Wl,-rpath,", libraries.display());
+    assert!(libraries.join(format!("lib{}.so", library.name)).exists() && said.contains(&advice), "{said}");
+}
+
 /// The tests of what a binding installs: of this library, whose example says each of these parts.
 #[macro_export]
 macro_rules! test_installed {
@@ -65,6 +83,11 @@ macro_rules! test_installed {
             #[test]
             fn a_program_builds_with_what_pkg_config_says_and_runs() {
                 $crate::installed::a_program_builds_with_what_pkg_config_says_and_runs($library, $parts);
+            }
+
+            #[test]
+            fn a_place_where_the_loader_does_not_look_is_named() {
+                $crate::installed::a_place_where_the_loader_does_not_look_is_named($library);
             }
 
             #[test]
