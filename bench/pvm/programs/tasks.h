@@ -32,6 +32,7 @@ static void set_route(void)
 static void start(char **argv, int count, int *tids)
 {
     pvm_export("AM_BENCH_ROUTE");
+    pvm_export("SIZES");
     for (int i = 0; i < count; i++) {
         const char *host = i % 2 ? "alpha" : word("AM_BENCH_HOST");
         if (pvm_spawn(argv[0], argv + 1, PvmTaskHost, (char *)host, 1, &tids[i]) != 1) {

@@ -34,8 +34,14 @@ use measured::Figures;
 use route::Route;
 use turn::Order;
 
+/// What a user has to do first.
+const NEEDS: &str = "\
+It needs root, PVM (scripts/setup --with-pvm), and the library: make -C bindings/pvm, or cargo build --release -p am-pvm. The newer one \
+of both is measured, and named. The transform runs whatever --size is, and takes most of the time: --slaves 1 is short.";
+
 /// The options of `pvm`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = NEEDS)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("3")))]
 #[command(mut_arg("time", |time| time.default_value("0.05")))]
 #[command(mut_arg("plot", |plot| plot.help("Plot time and bandwidth over size, and the transform's time over the slaves, as SVG")))]
@@ -48,7 +54,7 @@ pub struct PvmArgs {
     mtu: u32,
     #[command(flatten)]
     cores: CoresOption,
-    /// Bytes of a message (64K, 1M)
+    /// Bytes of a message (64K, 1M); a group of tasks has those of 8, 1K and 64K that are among them
     #[arg(long, value_delimiter = ',', default_value = "8,64,1K,8K,64K,256K,1M", value_parser = options::message,
           value_name = "BYTES,...", help_heading = "What")]
     size: Vec<usize>,
@@ -59,7 +65,7 @@ pub struct PvmArgs {
     /// A route that takes longer for one turn is ended
     #[arg(long, default_value = "120", value_parser = options::seconds, value_name = "SECONDS")]
     limit: Duration,
-    /// The library [default: libpvm_am.so beside am-bench]
+    /// The library [default: the newer libpvm_am.so of target/library and the one beside am-bench]
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     #[command(flatten)]
@@ -96,6 +102,7 @@ impl PvmArgs {
         self.check()?;
         rights::check(true, &[Driver::Am])?;
         let library = turn::library(self.library.as_deref())?;
+        let name = turn::short_name(&library);
         let version = turn::version(watch)?;
         let (mut sizes, mut slaves) = (self.size.clone(), self.slaves.clone());
         sizes.sort_unstable();
@@ -114,7 +121,7 @@ impl PvmArgs {
             }
         }
         let Order { sizes, slaves, .. } = order;
-        let figures = Figures { all, sizes, slaves, cores, rounds: amount.rounds, version };
+        let figures = Figures { all, sizes, slaves, cores, rounds: amount.rounds, version, library: name };
         self.print.publish(figures.report(), &Origin::new("all", Some(self.mtu)))?;
         self.plot.write(|| figures.svg())
     }

@@ -1,5 +1,6 @@
 //! What was measured, and the figures and ratios of rows.
 
+use am_measure::report::bytes;
 use am_measure::{Cores, Spread, median};
 
 use crate::route::{Route, Way};
@@ -15,6 +16,8 @@ pub(crate) struct Figures {
     pub(crate) rounds: usize,
     /// Of PVM.
     pub(crate) version: String,
+    /// The file that was loaded before PVM's library.
+    pub(crate) library: String,
 }
 
 /// What was done, by any route.
@@ -34,6 +37,14 @@ impl Work {
 
     pub(crate) fn of(line: &Line) -> Work {
         Work { way: line.way.clone(), call: line.call.clone(), size: line.size }
+    }
+
+    /// What the size says: of the transform it is the rows and columns of numbers, and else bytes.
+    pub(crate) fn extent(&self) -> String {
+        match self.way.starts_with("fft:") {
+            true => format!("{0} x {0}", self.size),
+            false => bytes(self.size),
+        }
     }
 }
 

@@ -164,6 +164,7 @@ impl Figures {
         for route in Route::ALL {
             report.say(format_args!("  {:<12} {}", route.name(), route.what()));
         }
+        report.say(format_args!("  {:<12} {}, for xdp, udp and shm", "library", self.library));
         report.say("\nwanted\n");
         GATES.iter().for_each(|gate| report.text += &gate.sentence(self));
         report.say(PAPER);
@@ -210,14 +211,17 @@ impl Figures {
     fn group_table(&self, report: &mut Report) {
         let works: Vec<Work> =
             self.works().into_iter().filter(|work| COLLECTIVES.contains(&work.call.as_str())).collect();
+        if works.is_empty() {
+            return;
+        }
         let heads: Vec<String> = works.iter().map(|work| format!("{} {}", work.call, bytes(work.size))).collect();
-        self.table(report, &format!("calls of a group of {GROUP} tasks on two hosts, p50"), &heads, |route, at| {
-            self.figure(route, &works[at], Figure::Time).map(Cell::Time)
-        });
+        let head = format!("calls of a group of {GROUP} tasks on two hosts, by shm and direct-near on one, p50");
+        self.table(report, &head, &heads, |route, at| self.figure(route, &works[at], Figure::Time).map(Cell::Time));
     }
 
     fn transform_tables(&self, report: &mut Report) {
-        let heads: Vec<String> = self.slaves.iter().map(|slaves| format!("{slaves} slaves")).collect();
+        let heads: Vec<String> =
+            self.slaves.iter().map(|slaves| format!("{slaves} slave{}", if *slaves == 1 { "" } else { "s" })).collect();
         self.table(report, "Fourier transform of 1152 x 1152 numbers: time", &heads, |route, at| {
             self.figure(route, &self.transform(self.slaves[at])?, Figure::Time).map(Cell::Time)
         });
@@ -240,7 +244,7 @@ impl Figures {
                     if is_win(ratio.median) {
                         let what =
                             if work.call.is_empty() { work.way.clone() } else { format!("{} {}", work.way, work.call) };
-                        let size = bytes(work.size);
+                        let size = work.extent();
                         let sentence =
                             format!("  {:<6} {what:<20} {size:>10}: {name} {}", route.name(), times(ratio.median));
                         let json =
@@ -296,7 +300,15 @@ mod tests {
             }
         }
         let cores = Cores { near: Some(0), far: Some(1) };
-        Figures { all, sizes: vec![8], slaves: vec![1], cores, rounds: 2, version: "PVM 3.4.6".to_owned() }
+        Figures {
+            all,
+            sizes: vec![8],
+            slaves: vec![1],
+            cores,
+            rounds: 2,
+            version: "PVM 3.4.6".to_owned(),
+            library: "release/libpvm_am.so".to_owned(),
+        }
     }
 
     #[test]
@@ -318,6 +330,9 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("  xdp    psend                       8 B: time 1.50\n"), "{said}");
+        assert!(said.contains("  xdp    fft:1                1152 x 1152: time 1.50\n"), "{said}");
+        assert!(said.contains("1 slave"), "{said}");
+        assert!(said.contains("  library      release/libpvm_am.so, ") && !said.contains("1 slaves"), "{said}");
         assert_eq!(bad.summary()["direct_wins"].as_array().unwrap().len(), 3 * 5);
     }
 }

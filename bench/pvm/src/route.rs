@@ -106,5 +106,8 @@ impl Way {
 /// The calls of a group of this many tasks, on both hosts.
 pub(crate) const GROUP: usize = 4;
 
+/// The sizes that a group has, of those that are asked for: those of `group.c`.
+pub(crate) const GROUP_SIZES: [usize; 3] = [8, 1024, 65536];
+
 /// The collective calls, as `group.c` names them.
 pub(crate) const COLLECTIVES: [&str; 3] = ["broadcast", "reduce", "all-to-all"];

@@ -1,15 +1,15 @@
 //! A turn of one route: a PVM of two hosts in a sandbox, and all programs in it.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fs};
 
 use am_measure::deploy::Pair;
 use am_measure::sandbox::{self, Job, run_well};
 use am_measure::{Amount, Cores, Error, Watch};
 use serde::Deserialize;
 
-use crate::route::{GROUP, Route, Way};
+use crate::route::{GROUP, GROUP_SIZES, Route, Way};
 
 /// What the sandbox has beside the files of every one.
 const FILES: [(&str, &str); 5] = [
@@ -70,14 +70,31 @@ struct Version {
     version: String,
 }
 
-/// The library that is loaded before PVM's: this one, or the one beside this program.
+/// The library that is loaded before PVM's: this one, or the newer one of that beside this program and that of `make -C bindings/pvm`.
 pub(crate) fn library(given: Option<&Path>) -> Result<PathBuf, Error> {
-    let own = env::current_exe().unwrap_or_default();
-    let library = given.map_or_else(|| own.with_file_name(LIBRARY), Path::to_owned);
-    if library.exists() {
-        return Ok(library);
+    if let Some(library) = given {
+        let missing = || Error::Facility(format!("there is no {}", library.display()));
+        return library.exists().then(|| library.to_owned()).ok_or_else(missing);
     }
-    Err(Error::Facility(format!("there is no {}: cargo build --release -p am-pvm, or --library", library.display())))
+    let own = env::current_exe().unwrap_or_default();
+    let beside = own.with_file_name(LIBRARY);
+    newest(&[&beside, &beside.with_file_name("../library").join(LIBRARY)]).ok_or_else(|| {
+        let advice = "make -C bindings/pvm, cargo build --release -p am-pvm, or --library";
+        Error::Facility(format!("there is no {}, and none in ../library beside it: {advice}", beside.display()))
+    })
+}
+
+/// A library's file and its directory, which says how it was built.
+pub(crate) fn short_name(library: &Path) -> String {
+    let parts: Vec<_> = library.components().rev().take(2).map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
+}
+
+/// The file of these that was written last.
+fn newest(files: &[&Path]) -> Option<PathBuf> {
+    let written = |file: &Path| fs::metadata(file).and_then(|file| file.modified()).ok();
+    let files = files.iter().filter_map(|file| Some((written(file)?, file.canonicalize().ok()?)));
+    files.max().map(|(_, file)| file)
 }
 
 /// The version of PVM.
@@ -93,7 +110,8 @@ pub(crate) fn take(route: Route, round: usize, order: &Order, watch: &Watch) -> 
     let ways = Way::ALL.iter().map(|way| way.name().to_owned());
     let many =
         order.slaves.iter().filter(|slaves| route.takes_many() || **slaves == 1).map(|slaves| format!("fft:{slaves}"));
-    let group = route.takes_many().then(|| format!("group:{GROUP}"));
+    let has_group = route.takes_many() && order.sizes.iter().any(|size| GROUP_SIZES.contains(size));
+    let group = has_group.then(|| format!("group:{GROUP}"));
     let ways: Vec<String> = ways.chain(group).chain(many).collect();
     let script = format!("pvm.sh {} {}", route.name(), ways.join(" "));
     let [near, far] = &order.pair.hosts;
@@ -108,4 +126,26 @@ pub(crate) fn take(route: Route, round: usize, order: &Order, watch: &Watch) -> 
         return Err(Error::Facility(format!("{}: nothing of {way}: {said}", route.name())));
     }
     Ok(lines.into_iter().map(|line| Measured { round, route, line }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn the_library_that_was_built_last_is_measured() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str, age: u64| {
+            let file = place.path().join(name);
+            let written = SystemTime::now() - Duration::from_secs(age);
+            fs::File::create(&file).unwrap().set_modified(written).unwrap();
+            file.canonicalize().unwrap()
+        };
+        let (old, new, none) = (file("old", 20), file("new", 10), place.path().join("none"));
+        assert_eq!(newest(&[&old, &new]), Some(new.clone()));
+        assert_eq!(newest(&[&new, &old, &none]), Some(new));
+        assert_eq!(newest(&[&none]), None);
+    }
 }

@@ -9,7 +9,7 @@ fn each_route_of_pvm_is_measured_and_the_transform_is_checked() {
     let library = std::env::current_exe().expect("this test").with_file_name("libpvm_am.so");
     assert!(library.exists(), "no {}: cargo build -p am-pvm --tests", library.display());
     let library = library.to_str().expect("a name");
-    let short = ["--size", "64", "--slaves", "1", "--rounds", "1", "--time", "0.1"];
+    let short = ["--size", "1K", "--slaves", "1", "--rounds", "1", "--time", "0.1"];
     let lines = json(&run(&[&["pvm", "--json", "--hosts", "veth", "--library", library], &short]));
     let (summary, lines) = lines.split_last().expect("a summary");
     for route in ["direct", "direct-near", "daemon", "xdp", "udp", "shm"] {
@@ -21,6 +21,9 @@ fn each_route_of_pvm_is_measured_and_the_transform_is_checked() {
             assert!(line["p50_ns"].as_f64().is_some_and(|time| time > 0.0), "{line}");
         }
     }
+    let groups = lines.iter().filter(|line| line["way"] == "group:4").collect::<Vec<&Value>>();
+    // Three calls over each route but xdp, of the one size that is asked for.
+    assert!(groups.len() == 15 && groups.iter().all(|line| line["size"] == 1024), "{groups:?}");
     let latency = |route: &str| {
         let is_it = |line: &&Value| line["route"] == route && line["way"] == "psend-spin";
         lines.iter().find(is_it).and_then(|line| line["p50_ns"].as_f64()).expect("a time")
