@@ -520,6 +520,19 @@ mod tests {
     }
 
     #[test]
+    fn a_report_says_why_nothing_went_as_active_messages() {
+        let counts = Counts { sent: 0, received: 1, returned: 0, switches: 0, passed: 5 };
+        let wanted = "pvm-am: t1: 0 messages sent and 1 received as active messages, 0 returned, 0 tasks reached, over udp \
+                      (5 messages took PVM's routes: two tasks agree first, for some milliseconds, if both have the library)";
+        assert_eq!(counts.report("t1", "udp"), wanted);
+        let counts = Counts { sent: 1, switches: 1, passed: 1, ..counts };
+        let wanted = "pvm-am: t1: 1 message sent and 1 received as active messages, 0 returned, 1 task reached, over udp \
+                      (1 message took PVM's routes)";
+        assert_eq!(counts.report("t1", "udp"), wanted);
+        assert!(Counts { passed: 0, ..counts }.report("t1", "udp").ends_with(", over udp"));
+    }
+
+    #[test]
     fn fragments_are_cut_where_their_lengths_say() {
         assert_eq!(fragments(0, b""), Some(vec![]));
         let payload = [&1_u32.to_le_bytes()[..], &2_u32.to_le_bytes(), b"abc"].concat();

@@ -19,9 +19,9 @@ pub(crate) struct Options {
 const AFTER_HELP: &str = "\
 Examples:
   pvm-am check                       does it work here?
-  pvm-am run ./master                a program, and the tasks that it spawns
+  pvm-am run ./yours                 a program, and the tasks that it spawns
   pvm-am run pvm hosts               a whole virtual machine: each task that its daemon starts
-  pvm-am run --transport udp ./master";
+  pvm-am run --transport udp ./yours";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {

@@ -1,5 +1,5 @@
-/* A task that leaves, and that has asked for the notice of its own exit. PVM gives it one itself. The daemon's comes behind its answer, which is the
- * last message that PVM reads. */
+/* A task that leaves, and that has asked for the notice of its own exit. PVM gives it one itself. The daemon's comes behind its
+ * answer, which is the last message that PVM reads. */
 #define _GNU_SOURCE
 #include "common.h"
 #include <sched.h>

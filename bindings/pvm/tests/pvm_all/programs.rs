@@ -1,6 +1,6 @@
 //! Programs of our own, over each transport that needs no rights.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::kills::wait_for_none;
@@ -33,6 +33,33 @@ fn messages_keep_their_order_while_a_pair_changes_its_route() {
 #[test]
 fn more_tasks_than_shared_memory_has_places_for_talk_to_each_other() {
     check("all", &["66", "4"], "shm+udp", "66 tasks, 4 rounds: all contents are right", 1000);
+}
+
+#[test]
+fn an_empty_transport_is_the_default() {
+    let said = check("order", &["2000"], "", "2000 messages in their order", 2500);
+    assert!(said.errors.contains("over shm:") && said.errors.contains("+udp:"), "{said:#?}");
+    // Those before the agreement. The last route is named behind them.
+    let passed = said.errors.lines().find_map(|line| line.split_once(" took PVM's routes)")?.0.rsplit('(').next());
+    assert!(passed.is_some_and(|passed| passed.ends_with(" messages") || passed == "1 message"), "{said:#?}");
+}
+
+#[test]
+fn a_check_says_what_a_task_without_a_daemon_has_not() {
+    let machine = Machine::start();
+    machine.compile("all");
+    let check = |transport: &str, place: &str| {
+        let mut command = machine.with_library("all", transport);
+        let said = machine.run(command.env("PVM_AM_CHECK", "1").env("PVM_TMP", machine.path(place)), "").output;
+        assert!(said.starts_with("pvm-am works: PVM 3.4.6, over "), "{said}");
+        said.contains("; in a task, with this host's address instead of 127.0.0.1")
+    };
+    assert!(check("shm+udp", "no-daemon") && check("tcp", "no-daemon"));
+    assert!(!check("shm", "no-daemon") && !check("udp:127.0.0.1:0", "no-daemon") && !check("shm+udp", "."));
+    // The name by which `pvm-am` knows this library.
+    let names =
+        am_testing::c_program::run(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(machine.library()));
+    assert!(names.lines().any(|line| line.ends_with(" PVM_AM_LIBRARY") && !line.contains(" UND ")), "{names}");
 }
 
 #[test]
