@@ -62,7 +62,9 @@ impl Link {
 }
 
 fn names() -> String {
-    env::var(TRANSPORT).ok().filter(|names| !names.is_empty()).unwrap_or_else(|| DEFAULT.to_owned())
+    let names = env::var_os(TRANSPORT).filter(|names| !names.is_empty());
+    // What is no text is no transport: the error shows it.
+    names.map_or_else(|| DEFAULT.to_owned(), |names| names.to_string_lossy().into_owned())
 }
 
 /// Whether a task has another address than a process that is no task: that of this host, as the daemon knows it.

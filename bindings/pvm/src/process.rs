@@ -94,7 +94,7 @@ enum Failure {
     Open(#[from] OpenError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    #[error("no descriptor: {0}")]
+    #[error("no descriptor is left: {0}; raise the limit (`ulimit -n`)")]
     Descriptor(#[from] io::Error),
 }
 
