@@ -189,9 +189,12 @@ fn send(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_int) ->
         if is_new(to) {
             agree::offer(library, to);
         }
-        _ = process::with(|process| process.pairs.counts.passed += 1);
+        let stage = process::with(|process| {
+            process.pairs.counts.passed += 1;
+            process.pairs.stage(to).0
+        });
         // They need no direct route, and the other task may not answer a request for one.
-        if process::with(|process| process.pairs.stage(to).0) == Some(Stage::Agreed) {
+        if stage == Some(Stage::Agreed) {
             return library.with_route_option(ALLOWED, || pass_on(library, message, to, tag));
         }
     }
@@ -267,9 +270,7 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
     let mut idle = Idle::default();
     loop {
         deliver(library);
-        let may_look = is_look_due() && !IS_LET_GO.load(Ordering::Relaxed);
-        let found = if may_look { look(library).min(0) } else { 0 };
-        let error = if process::is_lost() { SYSTEM_ERROR } else { found };
+        let error = look_if_due(library).min(0);
         let count = given_since(before);
         if error < 0 {
             // The next call meets it again.
@@ -294,12 +295,9 @@ fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> 
     rest(library, idle, until);
     let handled = process::with(Process::poll).unwrap_or(0);
     let count = deliver(library);
-    let found = if is_look_due() { look(library) } else { 0 };
+    let found = look_if_due(library);
     if found < 0 {
         return found;
-    }
-    if process::is_lost() {
-        return SYSTEM_ERROR;
     }
     if handled > 0 || count + found > 0 {
         idle.end();
@@ -348,9 +346,12 @@ fn arm(library: &Library) {
     }
 }
 
-/// Whether the daemon's socket was not looked at for a while.
-fn is_look_due() -> bool {
-    (idle::now().as_nanos() as u64).saturating_sub(LOOKED.load(Ordering::Relaxed)) > LOOK.as_nanos() as u64
+/// Look at the daemon's socket if it was not looked at for a while. Returns the number of messages, or PVM's error.
+fn look_if_due(library: &Library) -> c_int {
+    let since = (idle::now().as_nanos() as u64).saturating_sub(LOOKED.load(Ordering::Relaxed));
+    let is_due = since > LOOK.as_nanos() as u64 && !IS_LET_GO.load(Ordering::Relaxed);
+    let found = if is_due { look(library) } else { 0 };
+    if process::is_lost() { SYSTEM_ERROR } else { found }
 }
 
 /// Receive what the daemon and direct routes have. Returns the number of messages, or PVM's error.
