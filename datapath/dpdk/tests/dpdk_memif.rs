@@ -29,8 +29,10 @@ fn bare() -> [Raw; 2] {
     };
     let (near, mut far) = (open("server", 0), open("client", 1));
     eventually("both are up", || {
+        let up = near.is_up() && far.is_up();
+        // Afterwards: a client gives the buffers that its server sends into when it receives.
         far.receive(BATCH, &mut |_| false);
-        near.is_up() && far.is_up()
+        up
     });
     [near, far]
 }
