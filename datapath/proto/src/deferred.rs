@@ -55,7 +55,7 @@ impl<B: Buffer> Core<B> {
     fn start_rtos(&mut self, now: Time) {
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
-        for link in self.deferred.just_sent.drain(..) {
+        for &link in &self.deferred.just_sent {
             let slot = &mut self.slots[link];
             slot.sent_at = now;
             if mem::replace(&mut seen, slot.flow) == slot.flow {
@@ -72,12 +72,13 @@ impl<B: Buffer> Core<B> {
                 self.time.timers.arm(&mut record.resend_timer, TimerKind::Resend, slot.flow.id(), due);
             }
         }
+        self.deferred.just_sent.clear();
     }
 
     /// Process the flows on which messages arrived or were released.
     fn process_dirty(&mut self, recorded_at: Time, now: Time) {
         let Times { timers, timing, .. } = &mut self.time;
-        for flow in self.deferred.dirty.drain(..) {
+        for &flow in &self.deferred.dirty {
             let Some(record) = self.flows.active(flow) else {
                 self.flows.idle.note_received(now, flow);
                 continue;
@@ -88,7 +89,7 @@ impl<B: Buffer> Core<B> {
             }
             record.silence = Silence::from(now);
             if let Some(piggyback) = record.pending_piggyback.take() {
-                record.on_piggyback(&piggyback, &mut self.slots);
+                record.on_piggyback(piggyback, &mut self.slots);
             }
             record.take_sample(now, Answer::Message);
             record.shorten_pause(now, timers, timing);
@@ -97,6 +98,7 @@ impl<B: Buffer> Core<B> {
                 timers.arm(&mut record.ack_timer, TimerKind::Ack, flow.id(), record.ack_at);
             }
         }
+        self.deferred.dirty.clear();
         if let Some(peak) = self.receiving.budget.take_new_peak() {
             self.outputs.commands.push_back(Command::RxCredit(peak));
         }
@@ -159,10 +161,10 @@ impl FlowRecord {
 
     /// A piggyback usually changes one class only, so an unchanged class is skipped.
     #[inline]
-    pub(crate) fn on_piggyback<B>(&mut self, piggyback: &Piggyback, slots: &mut Slots<B>) {
+    pub(crate) fn on_piggyback<B>(&mut self, piggyback: Piggyback, slots: &mut Slots<B>) {
         for class in Class::ALL {
             let (near_accepted, near_limit) = self.send[class].expansion_base();
-            let numbers = piggyback.classes[class.index()];
+            let numbers = piggyback.class(class);
             if (numbers.accepted, numbers.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
                 let accepted = expand(numbers.accepted as u32, 16, near_accepted);
                 let limit = expand(numbers.limit as u32, 16, near_limit);

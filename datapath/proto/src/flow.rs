@@ -375,12 +375,9 @@ impl FlowRecord {
     /// The acknowledgement for the padding of a message. It carries everything that there is to report, except gaps.
     #[inline]
     pub(crate) fn take_piggyback(&mut self) -> Piggyback {
-        let mut piggyback = Piggyback::default();
-        for (numbers, queue) in piggyback.classes.iter_mut().zip(&mut self.receive.0) {
-            (numbers.accepted, numbers.limit) = queue.take_short_ack();
-        }
+        let [requests, replies] = &mut self.receive.0;
         self.unacked = 0;
         self.ack_at = Time::NEVER;
-        piggyback
+        Piggyback::new([requests.take_short_ack(), replies.take_short_ack()])
     }
 }

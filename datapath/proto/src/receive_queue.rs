@@ -6,7 +6,7 @@
 //! granted. When full: the sender has no credit left. Messages beyond the window are dropped and counted.
 
 use am_wire::control::FinalAck;
-use am_wire::{Ack, Seq};
+use am_wire::{Ack, PiggybackClass, Seq};
 
 use crate::WINDOW;
 use crate::fair_share::FlowUsage;
@@ -218,9 +218,9 @@ impl ReceiveQueue {
 
     /// The low 16 bits of an acknowledgement, for a piggyback. It advertises the limit.
     #[inline]
-    pub(crate) fn take_short_ack(&mut self) -> (u16, u16) {
+    pub(crate) fn take_short_ack(&mut self) -> PiggybackClass {
         self.advertised = self.limit;
-        (self.accepted.0 as u16, self.limit.0 as u16)
+        PiggybackClass { accepted: self.accepted.0 as u16, limit: self.limit.0 as u16 }
     }
 
     /// The whole acknowledgement. It advertises the limit.

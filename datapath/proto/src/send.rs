@@ -246,7 +246,7 @@ impl FlowRecord {
         if self.send[class].credit() == 0 {
             // The last piggybacked acknowledgement may carry credit, and is not processed yet.
             let piggyback = self.pending_piggyback.take().ok_or(SendError::NoCredit)?;
-            self.on_piggyback(&piggyback, slots);
+            self.on_piggyback(piggyback, slots);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }

@@ -82,4 +82,4 @@ pub use reject::Reject;
 pub use route::{Route, RouteTemplate};
 pub use seq::{Seq, expand};
 pub use siphash::HashKey;
-pub use trailer::Piggyback;
+pub use trailer::{Piggyback, PiggybackClass};

@@ -110,12 +110,10 @@ pub(crate) const fn split_flow(bits: u64) -> Flow {
 
 #[inline]
 pub(crate) fn emit_split(rest: &mut [u8; 8], header: &Header, length_code: u16) {
-    rest[0] = form(header, length_code);
-    rest[1] = header.kind.code(header.handler);
-    rest[2..4].copy_from_slice(&header.nonce.to_be_bytes());
-    // The length's low byte, then the number: four bytes, one store.
-    let last = (length_code as u32) << SEQ_BITS | split_seq(header.seq);
-    rest[4..8].copy_from_slice(&last.to_be_bytes());
+    // Eight bytes, one store.
+    let front = (form(header, length_code) as u64) << 56 | (header.kind.code(header.handler) as u64) << 48;
+    let number = (length_code as u32) << SEQ_BITS | split_seq(header.seq);
+    *rest = (front | (header.nonce as u64) << 32 | number as u64).to_be_bytes();
 }
 
 #[inline]

@@ -9,9 +9,9 @@
 //!         body, zeros │ requests: accepted, limit │ replies: accepted, limit │ length (6) ack (1) 0
 //! ```
 
-use crate::Reason;
 use crate::framing::Framing;
 use crate::length::MIN_FRAME;
+use crate::{Class, Reason};
 
 const ACK: u8 = 0b10;
 const BLOCK: usize = 8;
@@ -23,13 +23,10 @@ const _: () = assert!(LAST - Framing::Bare.body_at() < 1 << 6);
 const _: () = assert!(BLOCK == 2 * 2 * size_of::<u16>());
 const _: () = assert!(has_room_for_piggyback(Framing::Plain, 0));
 
-/// The low 16 bits of an acknowledgement of both classes: everything before
-/// `accepted` has arrived, everything before `limit` may be sent.
+/// The low 16 bits of an acknowledgement of both classes: everything before `accepted` has arrived, everything before `limit` may be sent.
+/// It is one number, as in the frame, so that it is read and written as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Piggyback {
-    /// By class: first requests, then replies.
-    pub classes: [PiggybackClass; 2],
-}
+pub struct Piggyback(u64);
 
 /// One class of a [`Piggyback`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -41,18 +38,18 @@ pub struct PiggybackClass {
 }
 
 impl Piggyback {
+    /// Of requests and of replies.
     #[inline]
-    fn to_bytes(self) -> [u8; BLOCK] {
-        let [q, r] = self.classes.map(|class| (class.accepted as u64) << 16 | class.limit as u64);
-        (q << 32 | r).to_be_bytes()
+    pub fn new(classes: [PiggybackClass; 2]) -> Self {
+        let [q, r] = classes.map(|class| (class.accepted as u64) << 16 | class.limit as u64);
+        Piggyback(q << 32 | r)
     }
 
+    /// What it says about one class.
     #[inline]
-    fn from_bytes(bytes: &[u8; BLOCK]) -> Self {
-        let [a, b, c, d, e, f, g, h] = *bytes;
-        let [qa, ql, ra, rl] = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_be_bytes);
-        let class = |accepted, limit| PiggybackClass { accepted, limit };
-        Piggyback { classes: [class(qa, ql), class(ra, rl)] }
+    pub const fn class(self, class: Class) -> PiggybackClass {
+        let half = self.0 >> if matches!(class, Class::Request) { 32 } else { 0 };
+        PiggybackClass { accepted: (half >> 16) as u16, limit: half as u16 }
     }
 
     /// The content of both.
@@ -60,11 +57,11 @@ impl Piggyback {
     #[must_use]
     pub fn later(self, other: Piggyback) -> Piggyback {
         let later = |a: u16, b: u16| if (b.wrapping_sub(a) as i16) < 0 { a } else { b };
-        let class = |at: usize| PiggybackClass {
-            accepted: later(self.classes[at].accepted, other.classes[at].accepted),
-            limit: later(self.classes[at].limit, other.classes[at].limit),
+        let of = |class| {
+            let (a, b) = (self.class(class), other.class(class));
+            PiggybackClass { accepted: later(a.accepted, b.accepted), limit: later(a.limit, b.limit) }
         };
-        Piggyback { classes: [class(0), class(1)] }
+        Piggyback::new(Class::ALL.map(of))
     }
 }
 
@@ -83,12 +80,12 @@ pub const fn has_room_for_piggyback(framing: Framing, body: usize) -> bool {
 /// Write the trailer of a short frame, whose padding is clear.
 #[inline]
 pub(crate) fn emit(frame: &mut [u8; MIN_FRAME], framing: Framing, body: usize, piggyback: Option<&Piggyback>) {
-    frame[LAST] = (body as u8) << 2;
-    if has_room_for_piggyback(framing, body) {
-        frame[LAST] |= if piggyback.is_some() { ACK } else { 0 };
-        let acks = piggyback.map_or([0; BLOCK], |acks| acks.to_bytes());
-        frame[LAST - BLOCK..LAST].copy_from_slice(&acks);
+    let has_room = has_room_for_piggyback(framing, body);
+    if has_room {
+        let Piggyback(acks) = piggyback.copied().unwrap_or_default();
+        frame[LAST - BLOCK..LAST].copy_from_slice(&acks.to_be_bytes());
     }
+    frame[LAST] = (body as u8) << 2 | if has_room && piggyback.is_some() { ACK } else { 0 };
 }
 
 /// The body's length, and what is in the padding.
@@ -106,5 +103,5 @@ pub(crate) fn parse(frame: &[u8; MIN_FRAME], framing: Framing) -> Result<(usize,
         return Err(Reason::Length);
     }
     let (_, block) = frame[..LAST].split_last_chunk::<BLOCK>().ok_or(Reason::Length)?;
-    Ok((body, Some(Piggyback::from_bytes(block))))
+    Ok((body, Some(Piggyback(u64::from_be_bytes(*block)))))
 }

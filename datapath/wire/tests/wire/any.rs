@@ -6,7 +6,8 @@ use am_wire::control::{
 };
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{
-    Address, Class, EtherType, Flow, Framing, Framings, HEAD_WORDS, Header, Kind, Piggyback, Seq, WORD_BYTES,
+    Address, Class, EtherType, Flow, Framing, Framings, HEAD_WORDS, Header, Kind, Piggyback, PiggybackClass, Seq,
+    WORD_BYTES,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -91,12 +92,8 @@ pub(crate) fn header() -> impl Strategy<Value = Header> {
 }
 
 pub(crate) fn piggyback() -> impl Strategy<Value = Piggyback> {
-    any::<[u16; 4]>().prop_map(|[a, b, c, d]| {
-        let mut piggyback = Piggyback::default();
-        (piggyback.classes[0].accepted, piggyback.classes[0].limit) = (a, b);
-        (piggyback.classes[1].accepted, piggyback.classes[1].limit) = (c, d);
-        piggyback
-    })
+    let class = |accepted, limit| PiggybackClass { accepted, limit };
+    any::<[u16; 4]>().prop_map(move |[a, b, c, d]| Piggyback::new([class(a, b), class(c, d)]))
 }
 
 /// Bodies of every size that matters: around the smallest frame, up to the

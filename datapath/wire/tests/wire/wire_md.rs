@@ -10,7 +10,8 @@ use am_wire::control::{
 use am_wire::frame::{ETHERNET_HEADER, LinkAddresses};
 use am_wire::group::{GroupFrame, GroupHeader};
 use am_wire::{
-    Ack, Acks, Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Reject, Seq,
+    Ack, Acks, Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, PiggybackClass, Reason,
+    Reject, Seq,
 };
 
 use crate::any::Message;
@@ -194,8 +195,7 @@ fn the_table_of_the_trailer() {
     let base = short_frame(0, Some(Piggyback::default()));
     for row in table("### trailer") {
         let [field, at, width, _] = row[..] else { panic!("four cells: {row:?}") };
-        let mut piggyback = Piggyback::default();
-        let [requests, replies] = &mut piggyback.classes;
+        let [mut requests, mut replies] = [PiggybackClass::default(); 2];
         match field {
             "requests accepted" => requests.accepted = 0xffff,
             "requests limit" => requests.limit = 0xffff,
@@ -208,7 +208,7 @@ fn the_table_of_the_trailer() {
             "length" => differing(&base, &[1, 2, 4, 8, 16, 32].map(|n| short_frame(n, Some(Piggyback::default())))),
             "acks" => differing(&base, &[short_frame(0, None)]),
             "zero" => vec![(59, 0)],
-            _ => differing(&base, &[short_frame(0, Some(piggyback))]),
+            _ => differing(&base, &[short_frame(0, Some(Piggyback::new([requests, replies])))]),
         };
         let text = |&(byte, bit): &(usize, u32)| format!("{byte}.{bit}");
         let (first, last) = (text(&bits[0]), text(&bits[bits.len() - 1]));
