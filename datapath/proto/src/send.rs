@@ -78,9 +78,7 @@ impl<B: Buffer> Core<B> {
         let slot = &mut self.slots[link];
         (slot.frame, slot.flow, slot.class, slot.kind) = (Some(frame), flow.flow, class, kind);
         (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
-        let queue = &mut record.send[class];
-        queue.push(&mut self.slots, link);
-        queue.queue_allowed(&mut self.slots);
+        record.send[class].push(&mut self.slots, link);
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {

@@ -206,12 +206,12 @@ impl SendQueue {
         (found.1.frame.is_some() && found.1.times_sent > 0).then_some(found.0)
     }
 
-    /// Append a filled slot, and give it its number.
-    #[inline]
+    /// Append a filled slot, and give it its number. It is queued for sending if credit and window allow, and no earlier one waits.
+    #[inline(always)]
     pub(crate) fn push<B>(&mut self, slots: &mut Slots<B>, link: SlotIndex) {
-        let (slot, seq) = (&mut slots[link], self.next);
-        slot.seq = seq;
-        slot.next = NO_SLOT;
+        let leaves = self.unsent == NO_SLOT && self.allows_one();
+        let slot = &mut slots[link];
+        (slot.seq, slot.next, slot.queued) = (self.next, NO_SLOT, leaves);
         self.next = self.next.plus(1);
         if self.tail == NO_SLOT {
             self.head = link;
@@ -219,15 +219,24 @@ impl SendQueue {
             slots[self.tail].next = link;
         }
         self.tail = link;
-        if self.unsent == NO_SLOT {
+        if leaves {
+            slots.ready.push_back(link);
+            self.sent = self.next;
+        } else if self.unsent == NO_SLOT {
             self.unsent = link;
         }
+    }
+
+    /// Whether credit and window allow one more message.
+    #[inline]
+    fn allows_one(&self) -> bool {
+        self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32
     }
 
     /// Queue for sending what credit and window allow.
     #[inline]
     pub(crate) fn queue_allowed<B>(&mut self, slots: &mut Slots<B>) {
-        while self.unsent != NO_SLOT && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
+        while self.unsent != NO_SLOT && self.allows_one() {
             let slot = &mut slots[self.unsent];
             slot.queued = true;
             let link = mem::replace(&mut self.unsent, slot.next);

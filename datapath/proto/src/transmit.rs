@@ -40,10 +40,11 @@ impl<B: Buffer> Core<B> {
         {
             return Some(self.offer(transmit, send));
         }
-        if std::mem::take(&mut self.sending.answer_first)
-            && let Some(transmit) = self.transmit_answer(fresh)
-        {
-            return Some(self.offer(transmit, send));
+        if self.sending.answer_first {
+            self.sending.answer_first = false;
+            if let Some(transmit) = self.transmit_answer(fresh) {
+                return Some(self.offer(transmit, send));
+            }
         }
         while let Some(link) = self.slots.ready.pop_front() {
             if self.slots.take_popped(link)
