@@ -132,6 +132,11 @@ impl FlowRecord {
         let Receiving { fair_shares, gaps, budget, .. } = receiving;
         for class in Class::ALL {
             let (queue, share) = (&mut self.receive[class], &mut fair_shares[class]);
+            if queue.ahead_count == 0
+                && (queue.handled == 0 || gaps.lost == 0 && queue.may_be_counted_later(share.of_flow(&queue.usage)))
+            {
+                continue;
+            }
             let handled = mem::take(&mut queue.handled);
             let is_late =
                 |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;

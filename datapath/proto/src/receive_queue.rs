@@ -80,7 +80,7 @@ impl IdleReceive {
 impl ReceiveQueue {
     /// Whether there is no gap, and the last acknowledgement had the current limit.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.ahead.is_none() && self.handled == 0 && self.unadvertised() == 0
+        self.ahead.is_none() && self.unadvertised() == 0
     }
 
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
@@ -178,6 +178,12 @@ impl ReceiveQueue {
         }
         self.limit = self.limit.plus(1);
         true
+    }
+
+    /// Whether the handled messages may be counted with later ones: the sender has its share, of which they are a small part.
+    #[inline]
+    pub(crate) fn may_be_counted_later(&self, share: u16) -> bool {
+        self.granted == share && self.handled < share / 8
     }
 
     /// Set this sender's share. Credits beyond it are withheld once they are used. Returns how many credits the sender
