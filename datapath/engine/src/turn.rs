@@ -31,6 +31,8 @@ pub struct Engine {
     inhaled_nothing: bool,
     /// Whether the last turn postponed its deferred work.
     postponed: bool,
+    /// Whether it did so without having sent a frame.
+    postponed_unsent: bool,
     /// Whether a timer was due when the deferred work was last done.
     timer_due: bool,
     /// When the transport is asked for notices again.
@@ -38,6 +40,9 @@ pub struct Engine {
     /// Sends heartbeats for this node while it does not poll.
     heartbeat: Option<Box<Heartbeat>>,
 }
+
+/// How long turns that send frames postpone their deferred work. A turn that does nothing always does it.
+const MAX_POSTPONED: Duration = Duration::from_micros(20);
 
 /// The interval between two polls of the transport's notices.
 const NOTICES: Duration = Duration::from_millis(1);
@@ -96,6 +101,7 @@ impl Engine {
             received: 0,
             inhaled_nothing: false,
             postponed: false,
+            postponed_unsent: false,
             timer_due: false,
             notices_at: Time::default(),
             heartbeat: None,
@@ -201,8 +207,8 @@ impl Engine {
     }
 
     /// The second half: pass commands to the transport, send a burst, and ring one doorbell for it. Then read the clock and do
-    /// the deferred work, while the NIC sends. A turn that received frames and has none to send postpones the deferred work,
-    /// because the next turn probably has an answer to send first.
+    /// the deferred work, while the NIC sends. Busy turns postpone it for a while: the acknowledgements of several turns cost no more
+    /// than those of one. A turn that received frames and has none to send postpones it once, before it reads the clock.
     #[inline]
     pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
         if self.core.has_commands() {
@@ -213,18 +219,25 @@ impl Engine {
         transport.flush();
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
-        let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_received_acks();
+        let may_wait = self.core.may_postpone();
+        // The next turn probably has an answer to send first.
+        self.postponed_unsent = may_wait && sent == 0 && received > 0 && !self.postponed_unsent;
         // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
         let is_done = mem::take(&mut self.inhaled_nothing) && sent == 0 && !self.core.has_deferred();
-        if !is_done && !postpone {
+        self.postponed = self.postponed_unsent;
+        if !is_done && !self.postponed {
             let now = now();
+            self.postponed = may_wait && sent > 0 && now - self.core.now() < MAX_POSTPONED;
+            if self.postponed {
+                self.core.note_sent(now);
+                return sent;
+            }
             self.core.run_deferred(now);
             self.timer_due = self.core.sleep_until() <= now;
             if now >= self.notices_at {
                 self.take_notices(now, transport);
             }
         }
-        self.postponed = postpone;
         sent
     }
 

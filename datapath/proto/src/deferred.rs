@@ -9,7 +9,7 @@ use std::mem;
 use am_wire::{Buffer, Class, Flow, Piggyback, Seq, expand};
 
 use crate::flow::{FlowRecord, Phase, Silence};
-use crate::node::{Core, Receiving, Times};
+use crate::node::{Core, Deferred, Receiving, Times};
 use crate::output::Command;
 use crate::reordering::Reordering;
 use crate::rtt::Answer;
@@ -38,10 +38,20 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Getter: whether acknowledgements in frames of their own wait to be processed.
+    /// Getter: whether the deferred work may wait for some turns. It may not if it would free what may soon be short: credit that
+    /// came in frames of their own, room for requests, or slots.
     #[inline]
-    pub fn has_received_acks(&self) -> bool {
-        !self.deferred.received_acks.is_empty()
+    pub fn may_postpone(&self) -> bool {
+        let slots = &self.slots;
+        self.deferred.received_acks.is_empty() && !self.receiving.is_full && 2 * slots.free.len() >= slots.slots.len()
+    }
+
+    /// From below: the frames of [`Core::transmit`] have been sent, it is `now`, and the deferred work waits.
+    #[inline]
+    pub fn note_sent(&mut self, now: Time) {
+        let Deferred { just_sent, timed, .. } = &mut self.deferred;
+        just_sent.iter().skip(*timed).for_each(|&link| self.slots[link].sent_at = now);
+        *timed = just_sent.len();
     }
 
     /// Getter: whether flows wait to be processed, because messages arrived or were released, or whether there may be
@@ -55,9 +65,10 @@ impl<B: Buffer> Core<B> {
     fn start_rtos(&mut self, now: Time) {
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
+        self.note_sent(now);
+        self.deferred.timed = 0;
         for &link in &self.deferred.just_sent {
-            let slot = &mut self.slots[link];
-            slot.sent_at = now;
+            let slot = &self.slots[link];
             if mem::replace(&mut seen, slot.flow) == slot.flow {
                 continue;
             }

@@ -143,6 +143,8 @@ pub(crate) struct Times {
 pub(crate) struct Deferred {
     /// Messages that left since the deferred work was last done.
     pub(crate) just_sent: Vec<SlotIndex>,
+    /// How many of them have the time at which they left.
+    pub(crate) timed: usize,
     /// Flows on which messages arrived or were released.
     pub(crate) dirty: Vec<Flow>,
     /// Acknowledgements that came in frames of their own.
@@ -207,6 +209,7 @@ impl<B: Buffer> Core<B> {
             time: Times::new(&config),
             deferred: Deferred {
                 just_sent: Vec::with_capacity(frames),
+                timed: 0,
                 dirty: Vec::with_capacity(64),
                 received_acks: VecDeque::with_capacity(64),
             },

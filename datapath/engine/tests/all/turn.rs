@@ -67,6 +67,8 @@ fn what_a_full_transport_gives_back_goes_first_and_nothing_is_lost() {
     for room in [3, 0, 2, 5] {
         alpha.notes.room = room;
         assert_eq!(alpha.turn(now).sent, room);
+        assert!(room == 0 || alpha.engine.sleep_until() <= now, "deferred work is left");
+        assert_eq!(alpha.turn(now).sent, 0);
         let tries_again = now + alpha.notes.room_within();
         assert_eq!(alpha.engine.sleep_until() <= tries_again, room < 5, "full: it is tried again");
         assert!(alpha.engine.sleep_until() > now, "the node may sleep until then");

@@ -14,6 +14,9 @@ use am_wire::Class;
 
 use super::app::App;
 
+/// Another node has this one's name.
+pub const NAME_TAKEN: &str = "name taken";
+
 #[derive(Debug, Default)]
 pub struct Checks {
     pub deliveries: Deliveries,

@@ -13,7 +13,7 @@ use am_proto::{FlowState, ReturnReason};
 use am_wire::{Class, Reason};
 
 use super::app::EndedFlow;
-use super::checks::{Checks, Seen};
+use super::checks::{Checks, NAME_TAKEN, Seen};
 use super::coverage;
 use super::node::Node;
 use super::work::Work;
@@ -85,6 +85,7 @@ impl World {
             if !self.on_step(step)? {
                 continue;
             }
+            assert!(!self.checks.seen.contains_key(NAME_TAKEN), "each name has one node");
             let now = self.net.now();
             if now < self.checks.quiet_from {
                 continue;

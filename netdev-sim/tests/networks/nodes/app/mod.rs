@@ -16,7 +16,7 @@ use am_wire::{Class, MAX_WORDS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::checks::{Checks, is_ordered};
+use super::checks::{Checks, NAME_TAKEN, is_ordered};
 use super::node::{TAG, app_name, name};
 use super::work::Work;
 use held::{HeldMessage, PendingReply, Prepared};
@@ -229,7 +229,8 @@ impl App {
             ReturnReason::NoHandler => unreachable!("it ends no flow"),
             ReturnReason::Forked => unreachable!("no process is forked"),
             ReturnReason::NotPolling => unreachable!("it ends no flow"),
-            ReturnReason::NameTaken => unreachable!("each name has one node"),
+            // Each name has one node, but damaged frames may say otherwise.
+            ReturnReason::NameTaken => NAME_TAKEN,
         });
         self.granted.retain(|(granted, _)| *granted != id);
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {
