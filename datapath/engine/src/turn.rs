@@ -219,13 +219,16 @@ impl Engine {
         transport.flush();
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
+        // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
+        if mem::take(&mut self.inhaled_nothing) && sent == 0 && !self.core.has_deferred() {
+            (self.postponed, self.postponed_unsent) = (false, false);
+            return 0;
+        }
         let may_wait = self.core.may_postpone();
         // The next turn probably has an answer to send first.
         self.postponed_unsent = may_wait && sent == 0 && received > 0 && !self.postponed_unsent;
-        // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
-        let is_done = mem::take(&mut self.inhaled_nothing) && sent == 0 && !self.core.has_deferred();
         self.postponed = self.postponed_unsent;
-        if !is_done && !self.postponed {
+        if !self.postponed {
             let now = now();
             self.postponed = may_wait && sent > 0 && now - self.core.now() < MAX_POSTPONED;
             if self.postponed {

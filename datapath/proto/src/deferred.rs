@@ -20,7 +20,8 @@ use crate::time::{Time, TimerKind};
 impl<B: Buffer> Core<B> {
     /// From below: it is `now`, and the frames of [`Core::transmit`] have been sent. Call after the doorbell of a turn,
     /// or, in a turn without one, when there is nothing else to do. Its results leave with the next turn.
-    #[inline]
+    // A turn that has nothing to do asks three questions here, and calls nothing.
+    #[inline(always)]
     pub fn run_deferred(&mut self, now: Time) {
         // Everything recorded before this call happened after `recorded_at`.
         let recorded_at = mem::replace(&mut self.now, now);
@@ -50,7 +51,7 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn note_sent(&mut self, now: Time) {
         let Deferred { just_sent, timed, .. } = &mut self.deferred;
-        just_sent.iter().skip(*timed).for_each(|&link| self.slots[link].sent_at = now);
+        just_sent[*timed..].iter().for_each(|&link| self.slots[link].sent_at = now);
         *timed = just_sent.len();
     }
 
@@ -62,6 +63,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Messages left: start the RTO of their flows.
+    #[inline(never)]
     fn start_rtos(&mut self, now: Time) {
         // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
@@ -87,6 +89,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Process the flows on which messages arrived or were released.
+    #[inline(never)]
     fn process_dirty(&mut self, recorded_at: Time, now: Time) {
         let Times { timers, timing, .. } = &mut self.time;
         for &flow in &self.deferred.dirty {
@@ -115,6 +118,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    #[inline(never)]
     fn process_acks(&mut self, now: Time) {
         while let Some((flow, acks)) = self.deferred.received_acks.pop_front() {
             let Some(record) = self.flows.active(flow) else { continue };
