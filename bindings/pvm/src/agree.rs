@@ -14,7 +14,6 @@
 //! lower one ignores what it got.
 
 use std::ffi::c_int;
-use std::mem;
 
 use am_api::{Address, NotOpen, transports};
 
@@ -161,8 +160,7 @@ fn say(library: &Library, to: c_int, word: &Word) {
 
 /// Let the daemon say, once, when this task exits.
 fn watch(library: &Library, task: c_int) {
-    let was_watched = process::with(|process| mem::replace(&mut process.pairs.pair(task).is_watched, true));
-    if was_watched != Some(false) {
+    if process::with(|process| process.pairs.watched.insert(task)) != Some(true) {
         return;
     }
     let numbers = [EXIT_OF_TASK, CONTROL, TASK_EXIT, 1, task];
@@ -204,7 +202,6 @@ pub(crate) fn heard(library: &'static Library, from: c_int, word: Word) {
                     pair.stage = Stage::Agreed;
                 }
             });
-            watch(library, from);
         }
         Word::Switch => _ = process::with(|process| process.pairs.switched_by(from)),
     }
@@ -228,8 +225,8 @@ fn offered(library: &'static Library, from: c_int, place: &Place) {
     });
     if let Some(Some(own_place)) = accepted {
         say(library, from, &Word::Accept(own_place));
-        watch(library, from);
     }
+    watch(library, from);
 }
 
 /// Whether messages for this task go as active messages now. If they can from now on, its library hears so first.
@@ -255,8 +252,6 @@ pub(crate) fn is_switched(library: &Library, task: c_int) -> bool {
     };
     let (is_switched, is_first) = process::with(is_open).unwrap_or_default();
     if is_first {
-        // The other task may have been killed between its connection and its word.
-        watch(library, task);
         say(library, task, &Word::Switch);
     }
     is_switched

@@ -1,6 +1,6 @@
 //! The pairs: this task and each other one, what they have agreed on, and what has arrived of a message.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,8 +72,6 @@ pub(crate) struct Pair {
     pub(crate) has_library: bool,
     /// The other task was killed, and pieces are missing: nothing of it arrives any more.
     is_gone: bool,
-    /// The daemon was asked to say when the other task ends.
-    pub(crate) is_watched: bool,
     /// The other task has switched: nothing more comes by PVM's own route.
     has_switched: bool,
     /// Whole messages that arrived before those of PVM's own route.
@@ -90,6 +88,8 @@ pub(crate) struct Pair {
 pub(crate) struct Pairs {
     library: &'static Library,
     all: BTreeMap<c_int, Pair>,
+    /// The tasks of which the daemon was asked to say when they end, and has not yet.
+    pub(crate) watched: BTreeSet<c_int>,
     /// Whole messages, in their order, which PVM does not have yet.
     ready: VecDeque<Loose>,
     /// The progress thread receives: it keeps copies.
@@ -266,6 +266,7 @@ impl Pairs {
         Pairs {
             library,
             all: BTreeMap::new(),
+            watched: BTreeSet::new(),
             ready: VecDeque::new(),
             is_away: false,
             copies: vec![],
@@ -321,8 +322,9 @@ impl Pairs {
     pub(crate) fn came_back<S>(&mut self, message: &Message<'_, S>, fate: Fate) {
         let head = Head::of(|at| message.word(at));
         self.counts.returned += 1;
-        // Of several pieces the others may have arrived.
-        if fate == Fate::NotDelivered && !head.has_more && !head.is_later {
+        // A task that has ended is forgotten, and its number may be another task's. Of several pieces the others may have arrived.
+        let is_known = self.all.contains_key(&head.destination);
+        if fate == Fate::NotDelivered && is_known && !head.has_more && !head.is_later {
             self.back.push((head, message.payload().to_vec()));
             OWES.store(true, Ordering::Relaxed);
         }
@@ -447,6 +449,7 @@ impl Pairs {
 
     /// The daemon has said that a task has ended: nothing of it arrives any more. Returns its connection, and what is known of its node.
     pub(crate) fn forget(&mut self, task: c_int) -> Option<(Option<Connection>, Known)> {
+        self.back.retain(|(head, _)| head.destination != task);
         let pair = self.all.remove(&task)?;
         self.dropped.extend(pair.held.into_iter().chain(pair.part));
         Some((pair.connection, pair.known))

@@ -468,8 +468,15 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
     let is_notice = (context, tag) == (CONTROL, TASK_EXIT) || !layout::is_task(from) && context != CONTROL && tag >= 0;
     // SAFETY: as above.
     if let Some(task) = is_notice.then(|| unsafe { layout::only_number(message) }).flatten() {
+        // Of two that are on their way, one is the answer to this library, and PVM's handlers do not get it: a task tells of their calls.
+        let is_own = (context, tag) == (CONTROL, TASK_EXIT)
+            && process::with(|process| process.pairs.watched.remove(&task)) == Some(true);
         _ = process::with(|process| process.forget(task));
         give(library, watch::route_deleted(library, task));
+        if is_own {
+            // SAFETY: as above.
+            return unsafe { (library.free_message)(message) };
+        }
     }
     if (context, tag) == (CONTROL, CONNECT_REQUEST)
         && process::with(|process| process.pairs.has_library(from)) == Some(true)

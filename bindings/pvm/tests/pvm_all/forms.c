@@ -8,7 +8,6 @@
 
 enum { TASK = 1, OUTPUT = 2, TRACE = 3, DATA = 4, ROUNDS = 25, COUNT = 200, LINES = 50 };
 
-/* A task that was spawned. It says lines between its messages. */
 /* Without leaving PVM. */
 static void end_slowly(int signal) {
     (void)signal;
@@ -16,6 +15,18 @@ static void end_slowly(int signal) {
     _exit(0);
 }
 
+/* A task that talks with this one, and ends. */
+static void meet_one(void) {
+    char *arguments[] = {"spawn", 0};
+    int tid;
+    spawn("forms", arguments, 1, &tid);
+    settle(tid, TASK, ROUNDS);
+    pvm_recv(tid, TASK);
+    pvm_notify(PvmTaskExit, OUTPUT, 1, &tid);
+    pvm_recv(-1, OUTPUT);
+}
+
+/* A task that was spawned. It says lines between its messages. */
 static void child(const char *way) {
     int parent = pvm_parent(), is_debugged = getenv("AM_DEBUGGED") != 0;
     answer(parent, TASK, ROUNDS);
@@ -28,6 +39,9 @@ static void child(const char *way) {
         pvm_initsend(PvmDataDefault);
         pvm_pkint(&i, 1, 1);
         pvm_send(parent, DATA);
+    }
+    if (strcmp(way, "trace") == 0) {
+        meet_one();
     }
     for (int i = 0; strcmp(way, "trace") == 0 && i < COUNT; i++) {
         pvm_initsend(PvmDataDefault);
