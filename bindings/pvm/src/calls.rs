@@ -105,11 +105,11 @@ pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_
             // SAFETY: a message of PVM's.
             unsafe { (*message).context = library.own_context() };
         }
-        let mut rest = vec![];
+        let (mut rest, mut error) = (vec![], 0);
         for to in all {
             if layout::is_task(to) && tag >= 0 {
                 if agree::is_switched(library, to) {
-                    route::route(library, mid, to, tag, NOW);
+                    error = route::route(library, mid, to, tag, NOW).min(error);
                     continue;
                 }
                 if within() == Within::None && route::is_new(to) {
@@ -119,7 +119,8 @@ pub unsafe extern "C-unwind" fn pvmmcast(mid: c_int, tids: *mut c_int, count: c_
             rest.push(to);
         }
         _ = process::with(|process| process.pairs.counts.passed += rest.len() as u64);
-        if rest.is_empty() { 0 } else { pass(rest.as_mut_ptr(), rest.len() as c_int) }
+        let passed = if rest.is_empty() { 0 } else { pass(rest.as_mut_ptr(), rest.len() as c_int) };
+        if error < 0 { error } else { passed }
     };
     call(multicast, fault)
 }

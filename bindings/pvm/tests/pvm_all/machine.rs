@@ -246,7 +246,10 @@ fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
 /// Halts the machine: its daemon ends, and with it every task.
 impl Drop for Machine {
     fn drop(&mut self) {
-        self.halt();
+        // Without a daemon the console would start one.
+        if matches!(self.daemon.try_wait(), Ok(None)) {
+            self.halt();
+        }
         is_good(&mut self.daemon, LONG);
     }
 }

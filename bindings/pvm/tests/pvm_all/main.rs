@@ -2,6 +2,7 @@
 //! `scripts/setup --with-pvm` installs.
 
 mod alone;
+mod ends;
 mod examples;
 mod foreign;
 mod forms;

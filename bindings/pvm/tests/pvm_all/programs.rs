@@ -165,14 +165,10 @@ fn the_notice_of_an_exit_waits_for_a_task_from_outside() {
 /// A task without the library, too, is forgotten.
 #[test]
 fn nothing_is_kept_of_tasks_that_have_ended() {
-    let known = |said: &Said| {
-        let report = said.errors.lines().find_map(|line| line.split_once("; ")?.1.strip_suffix(" are known"));
-        report.map(str::to_owned)
-    };
     const GONE: &str = "150 tasks have come and gone";
     for transport in TRANSPORTS {
         let said = check("many", &["150"], transport, GONE, 500);
-        let [tasks, nodes, addresses] = known(&said).and_then(numbers).unwrap_or_else(|| panic!("{said:#?}"));
+        let [tasks, nodes, addresses] = known(&said).unwrap_or_else(|| panic!("{said:#?}"));
         assert_eq!(tasks, 0, "over {transport}: {said:#?}");
         // The last beacon of a task may come behind the notice.
         assert!(nodes <= 20 && addresses <= 20, "over {transport}: {said:#?}");
@@ -181,12 +177,13 @@ fn nothing_is_kept_of_tasks_that_have_ended() {
     machine.compile("many");
     let said = machine.run(machine.with_library("many", "shm+udp").env_remove("PVM_EXPORT").arg("150"), "");
     assert!(said.is_good && said.output.contains(GONE), "{said:#?}");
-    assert_eq!(known(&said).and_then(numbers), Some([0, 0, 0]), "{said:#?}");
+    assert_eq!(known(&said), Some([0, 0, 0]), "{said:#?}");
 }
 
-/// The three numbers in a text.
-fn numbers(text: String) -> Option<[u32; 3]> {
-    let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+/// How many tasks, nodes and addresses the first task knows at its end.
+pub(crate) fn known(said: &Said) -> Option<[u32; 3]> {
+    let report = said.errors.lines().find_map(|line| line.split_once("; ")?.1.strip_suffix(" are known"))?;
+    let numbers: Vec<u32> = report.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     numbers.try_into().ok()
 }
 
