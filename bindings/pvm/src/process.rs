@@ -289,6 +289,8 @@ impl Process {
         // First, because a closed connection would wait for the peer's answer.
         _ = self.node.remove_peer(&known.node);
         connection.into_iter().for_each(|connection| self.endpoint.close(connection));
+        // What comes back is dropped now, before another task may be known by this number.
+        self.poll();
         // A frame to an address that is not known goes to all peers.
         self.endpoint.flush();
         // Another task may have got its port.

@@ -258,7 +258,9 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
             process.end(to);
         });
         send_back(library);
-        return pass_on(library, message, to, tag);
+        // The task may have been forgotten meanwhile.
+        let is_known = process::with(|process| process.pairs.stage(to).0 == Stage::Own) == Some(true);
+        return if is_known { pass_on(library, message, to, tag) } else { 0 };
     }
     error
 }
@@ -399,6 +401,12 @@ fn drain(library: &Library) {
 
 /// Send what has come back, by PVM's route.
 fn send_back(library: &Library) {
+    if process::with(|process| process.pairs.has_back()) != Some(true) {
+        return;
+    }
+    // The daemon may have said that a task has ended. Then its messages are dropped: another task may have its number by now.
+    let end = Instant::now() + DRAIN;
+    while look(library) > 0 && Instant::now() < end {}
     while process::with(|process| process.pairs.has_back()) == Some(true) {
         for (message, to, tag) in process::with(|process| process.pairs.take_back()).unwrap_or_default() {
             let message = message.into_raw();
