@@ -35,7 +35,8 @@ pub(crate) struct Said {
 impl Said {
     /// How many active messages all tasks together have received, as they report. A killed task reports nothing.
     pub(crate) fn received(&self) -> u64 {
-        let reports = self.errors.lines().chain(self.log.lines());
+        // A task that catches the output of others prints theirs.
+        let reports = [&self.errors, &self.log, &self.output].into_iter().flat_map(|text| text.lines());
         let number =
             |line: &str| line.split_once(" received as active messages")?.0.rsplit(' ').next()?.parse::<u64>().ok();
         reports.filter_map(number).sum()
