@@ -11,9 +11,8 @@ use am_transport::trace::Trace;
 use am_transport::{NameError, Transport};
 use tracing::warn;
 
-use crate::transports::{OpenError, SEPARATOR, split};
+use crate::transports::{NODE_SCHEME, OpenError, SEPARATOR, split};
 
-const SCHEME: &str = "node";
 const HINT: &str = "the settings are patience=SECONDS, window=MESSAGES (1 to 512), and trace=FILE, each once, with commas between them";
 
 /// What an operator sets.
@@ -28,11 +27,11 @@ impl NodeSettings {
     /// The settings in these names, and the names of the transports.
     pub(crate) fn of(names: &str) -> Result<(NodeSettings, String), NameError> {
         let (of_node, transports): (Vec<&str>, Vec<&str>) =
-            split(names).into_iter().partition(|name| *name == SCHEME || name.starts_with("node:"));
+            split(names).into_iter().partition(|name| *name == NODE_SCHEME || name.starts_with("node:"));
         let mut settings = NodeSettings::default();
         let texts = of_node.iter().map(|name| name.strip_prefix("node:").unwrap_or_default());
         for text in texts.flat_map(|text| text.split(',')) {
-            let bad = || NameError::Setting { scheme: SCHEME.into(), setting: text.into(), hint: HINT.into() };
+            let bad = || NameError::Setting { scheme: NODE_SCHEME.into(), setting: text.into(), hint: HINT.into() };
             let (key, value) = text.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or_else(bad)?;
             let is_second = match key {
                 "patience" => {
@@ -60,7 +59,7 @@ impl NodeSettings {
     pub(crate) fn trace(&self, transport: Box<dyn Transport>) -> Result<Box<dyn Transport>, OpenError> {
         let Some(path) = &self.trace else { return Ok(transport) };
         let traced = File::create(path).and_then(|file| Trace::new(transport, Pcap::new(file, path)));
-        let name = || format!("{SCHEME}:trace={}", path.display());
+        let name = || format!("{NODE_SCHEME}:trace={}", path.display());
         traced.map(|traced| Box::new(traced) as _).map_err(|why| OpenError::Kind { name: name(), why: why.into() })
     }
 }

@@ -119,6 +119,9 @@ fn owned<T: Transport + 'static>(open: impl FnOnce() -> Result<T, Box<dyn std::e
 /// The schemes that a build can leave out. Each is a feature of this crate.
 const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];
 
+/// What the settings of a node begin with.
+pub(crate) const NODE_SCHEME: &str = "node";
+
 /// What an operator sets of a node, behind its transports.
 pub(crate) const NODE_SETTINGS: [&str; 3] = ["patience", "window", "trace"];
 
@@ -172,6 +175,16 @@ impl OpenError {
 /// All kinds of transports in this build, the best first.
 pub fn kinds() -> &'static [Kind] {
     KINDS
+}
+
+/// Whether a name begins with this, in this build or in one with all features: the scheme of a transport, or of a node's settings.
+///
+/// ```
+/// assert!(am_api::transports::is_scheme("udp") && am_api::transports::is_scheme("node"));
+/// assert!(!am_api::transports::is_scheme("UDP"));
+/// ```
+pub fn is_scheme(text: &str) -> bool {
+    text == NODE_SCHEME || FEATURES.contains(&text) || KINDS.iter().any(|kind| kind.scheme == text)
 }
 
 /// The parts of a node's address that other nodes must be given ([`add_peer_address`](crate::Node::add_peer_address)). Other

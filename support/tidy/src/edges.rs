@@ -50,8 +50,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("layers/", &["active-messages", "am-spmd", "am-base", "am-ordered-core", "am-input"]),
     // It starts am-run as a program.
     ("tools/dp-graph", &["am-dp", "am-input"]),
-    // It starts programs of PVM with the library of bindings/pvm.
-    ("tools/pvm-am", &["am-input"]),
+    // It starts programs of PVM with the library of bindings/pvm, and knows the names of transports.
+    ("tools/pvm-am", &["active-messages", "am-input"]),
     // Libraries for other languages.
     ("bindings/runtime", &["active-messages", "am-spmd", "am-transport"]),
     ("bindings/", &["active-messages", "am-spmd", "layers", "am-transport", "am-c-runtime"]),

@@ -1,10 +1,9 @@
 //! The names of transports: whether the library could read them. It reads them again, and knows more of each.
 
+use am_api::transports;
+
 /// What stands alone.
 const SHORT: [&str; 3] = ["shm", "udp", "tcp"];
-/// What has a part behind a colon: transports, and the settings of a node.
-const SCHEMES: [&str; 8] = ["shm", "udp", "tcp", "amd", "xdp", "dpdk", "sim", "node"];
-
 /// Why these names are refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -15,16 +14,13 @@ pub(crate) struct NameError(String);
 /// # Errors
 /// One of these names has no scheme that there is, or nothing behind it.
 pub(crate) fn check(names: &str) -> Result<(), NameError> {
-    let mut is_interface = false;
-    for name in names.split('+') {
-        let is_whole = name.split_once(':').is_some_and(|(scheme, rest)| SCHEMES.contains(&scheme) && !rest.is_empty());
-        // An interface's name may have a `+`.
-        if !(is_whole || SHORT.contains(&name) || is_interface) {
-            return Err(NameError(name.to_owned()));
-        }
-        is_interface = name.starts_with("xdp:") || is_interface && !is_whole;
+    let is_whole = |name: &str| {
+        name.split_once(':').is_some_and(|(scheme, rest)| transports::is_scheme(scheme) && !rest.is_empty())
+    };
+    match transports::split(names).into_iter().find(|name| !SHORT.contains(name) && !is_whole(name)) {
+        Some(name) => Err(NameError(name.to_owned())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
