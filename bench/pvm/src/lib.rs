@@ -37,7 +37,12 @@ use turn::Order;
 /// What a user has to do first.
 const NEEDS: &str = "\
 It needs root, PVM (scripts/setup --with-pvm), and the library: make -C bindings/pvm, or cargo build --release -p am-pvm. The newer one \
-of both is measured, and named. The transform runs whatever --size is, and takes most of the time: --slaves 1 is short.";
+of both is measured, and named. The transform has one size, and takes most of the time: with --size it runs only if --slaves is given.";
+
+/// Without `--size`.
+const SIZES: [usize; 7] = [8, 64, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20];
+/// Without `--slaves`.
+const SLAVES: [usize; 4] = [1, 2, 4, 8];
 
 /// The options of `pvm`.
 #[derive(Clone, Debug, Args)]
@@ -54,13 +59,12 @@ pub struct PvmArgs {
     mtu: u32,
     #[command(flatten)]
     cores: CoresOption,
-    /// Bytes of a message (64K, 1M); a group of tasks has those of 8, 1K and 64K that are among them
-    #[arg(long, value_delimiter = ',', default_value = "8,64,1K,8K,64K,256K,1M", value_parser = options::message,
-          value_name = "BYTES,...", help_heading = "What")]
-    size: Vec<usize>,
-    /// Slaves of the transform
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_parser = slaves, value_name = "COUNT,...",
+    /// Bytes of a message; a group of tasks has those of 8, 1K and 64K that are among them [default: 8,64,1K,8K,64K,256K,1M]
+    #[arg(long, value_delimiter = ',', value_parser = options::message, value_name = "BYTES,...",
           help_heading = "What")]
+    size: Vec<usize>,
+    /// Slaves of the transform [default: 1,2,4,8, or no transform with --size]
+    #[arg(long, value_delimiter = ',', value_parser = slaves, value_name = "COUNT,...", help_heading = "What")]
     slaves: Vec<usize>,
     /// A route that takes longer for one turn is ended
     #[arg(long, default_value = "120", value_parser = options::seconds, value_name = "SECONDS")]
@@ -94,6 +98,20 @@ impl PvmArgs {
         check_mtu(self.mtu, &[Driver::Am])
     }
 
+    /// The sizes of messages, and the slaves of each transform: none if only sizes are given. Both rise.
+    fn sizes_and_slaves(&self) -> (Vec<usize>, Vec<usize>) {
+        let (mut sizes, mut slaves) = (self.size.clone(), self.slaves.clone());
+        if slaves.is_empty() && sizes.is_empty() {
+            slaves = SLAVES.to_vec();
+        }
+        if sizes.is_empty() {
+            sizes = SIZES.to_vec();
+        }
+        sizes.sort_unstable();
+        slaves.sort_unstable();
+        (sizes, slaves)
+    }
+
     /// Measure all routes in turn, print them, and plot them if asked.
     ///
     /// # Errors
@@ -104,9 +122,7 @@ impl PvmArgs {
         let library = turn::library(self.library.as_deref())?;
         let name = turn::short_name(&library);
         let version = turn::version(watch)?;
-        let (mut sizes, mut slaves) = (self.size.clone(), self.slaves.clone());
-        sizes.sort_unstable();
-        slaves.sort_unstable();
+        let (sizes, slaves) = self.sizes_and_slaves();
         let (pair, cores, amount) = (Pair::new(self.mtu, None)?, self.cores.both()?, self.amount.amount());
         let progress = Progress::new(Route::ALL.len() * amount.rounds, self.print.json);
         let order = Order { pair, library, sizes, slaves, cores, amount, limit: self.limit };
@@ -124,5 +140,29 @@ impl PvmArgs {
         let figures = Figures { all, sizes, slaves, cores, rounds: amount.rounds, version, library: name };
         self.print.publish(figures.report(), &Origin::new("all", Some(self.mtu)))?;
         self.plot.write(|| figures.svg())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        pvm: PvmArgs,
+    }
+
+    #[test]
+    fn sizes_alone_leave_the_transform_out() {
+        let of = |options: &[&str]| {
+            Program::try_parse_from([&["program"], options].concat()).expect("options").pvm.sizes_and_slaves()
+        };
+        assert_eq!(of(&[]), (SIZES.to_vec(), SLAVES.to_vec()));
+        assert_eq!(of(&["--size", "64K,8"]), (vec![8, 64 << 10], vec![]));
+        assert_eq!(of(&["--slaves", "2,1"]), (SIZES.to_vec(), vec![1, 2]));
+        assert_eq!(of(&["--size", "8", "--slaves", "2"]), (vec![8], vec![2]));
     }
 }

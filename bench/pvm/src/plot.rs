@@ -49,7 +49,8 @@ impl Figures {
                 Vertical::Decades(&times),
             ),
         ];
-        chart::svg(&format!("{}, by its own routes and by active messages", self.version), &[pair, transform], 700, 450)
+        let rows = if slaves.is_empty() { vec![pair] } else { vec![pair, transform] };
+        chart::svg(&format!("{}, by its own routes and by active messages", self.version), &rows, 700, 450)
     }
 
     fn curves(&self, places: &[f64], value: impl Fn(Route, f64) -> Option<f64>) -> Vec<Curve> {

@@ -220,6 +220,9 @@ impl Figures {
     }
 
     fn transform_tables(&self, report: &mut Report) {
+        if self.slaves.is_empty() {
+            return report.say("");
+        }
         let heads: Vec<String> =
             self.slaves.iter().map(|slaves| format!("{slaves} slave{}", if *slaves == 1 { "" } else { "s" })).collect();
         self.table(report, "Fourier transform of 1152 x 1152 numbers: time", &heads, |route, at| {
