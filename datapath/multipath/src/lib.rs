@@ -24,7 +24,7 @@
 //! A path counts as dead in one of three cases:
 //!
 //! - The transport reports an error ([`LinkError`](am_transport::Notice::LinkError)): its interface is down, or its socket was closed. All peers
-//!   on it move to their next path at once.
+//!   on it move to their next path at once. A peer without another path stays: not every such error keeps frames from their peer.
 //! - The protocol misses acknowledgements ([`ReportLoss`](am_transport::Command::ReportLoss)). That peer moves to its next path. The first path is
 //!   tried again when beacons have arrived on it, after each failure twice as many.
 //! - The transport takes no frames for longer than [`STUCK_AFTER`].

@@ -137,8 +137,13 @@ impl Multipath {
         let (mut carried, mut full) = (0, 0);
         let JointState { caps, peers, .. } = &self.joint;
         let peer = peers.index(to).map(|index| &peers.all[index]);
-        let takes = |path: &TransportPath| path.unusable_reason().is_none() || path.is_trial_due();
-        for (number, path) in self.paths.iter_mut().enumerate().filter(|(_, path)| takes(path)) {
+        let (usable, last_resort) = (usable(&self.paths), with_link_error(&self.paths));
+        // A peer that no usable path reaches may still be heard of by one with a link error.
+        let is_cut_off = peer.is_some_and(|peer| peer.best_path(usable).is_none());
+        let takes = |(number, path): &(usize, &mut TransportPath)| {
+            usable.has(*number) || path.is_trial_due() || is_cut_off && last_resort.has(*number)
+        };
+        for (number, path) in self.paths.iter_mut().enumerate().filter(takes) {
             let link = match peer.map(|peer| (peer.paths[number].address, peer.known_paths())) {
                 None => to,
                 Some((Some(link), _)) => link,
@@ -159,7 +164,8 @@ impl Multipath {
         true
     }
 
-    /// Send a frame to a known peer, on the best usable path.
+    /// Send a frame to a known peer, on the best usable path. A peer that is on none gets it on a path with a link error, as from a node with that
+    /// transport alone: not every such error keeps frames from their peer.
     #[inline]
     fn send_to(&mut self, peer: usize, to: Address, class: &FrameClass, frame: &Frame) -> bool {
         let (known, usable) = (&mut self.joint.peers.all[peer], usable(&self.paths));
@@ -172,6 +178,7 @@ impl Multipath {
         }
         let is_setup = *class == FrameClass::Setup;
         let path = if is_setup { known.reply_path(self.joint.turn, usable) } else { known.best_path(usable) };
+        let path = path.or_else(|| known.best_path(with_link_error(&self.paths)));
         let Some((path, link)) = path else {
             self.count.lost_no_path += 1;
             return true;
@@ -185,7 +192,8 @@ impl Multipath {
 
     /// The path that frames to a peer take, by the peer's address or the transport's name, and why.
     fn path_to(&self, peer: &Peer) -> Option<String> {
-        let (taken, _) = peer.best_path(usable(&self.paths))?;
+        let taken = peer.best_path(usable(&self.paths)).or_else(|| peer.best_path(with_link_error(&self.paths)));
+        let (taken, _) = taken?;
         let path = &self.paths[taken];
         let address = peer.paths[taken].address.and_then(|at| path.inner.peer(at).address);
         let name = address.as_deref().unwrap_or(path.name());
@@ -196,7 +204,10 @@ impl Multipath {
         });
         let why = why.collect::<Vec<_>>().join("; ");
         Some(match (why.is_empty(), peer.known_paths()) {
-            (true, 1) => format!("{name} (the only one that both have)"),
+            (true, 1) => match path.unusable_reason() {
+                None => format!("{name} (the only one that both have)"),
+                Some(why) => format!("{name} (the only one that both have: {why})"),
+            },
             (true, known) => format!("{name} (the best of {known} that both have)"),
             (false, _) => format!("{name} (not {why})"),
         })
@@ -271,6 +282,12 @@ fn usable(paths: &[TransportPath]) -> UsablePaths {
     UsablePaths(
         paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(path.unusable_reason().is_none()) << at),
     )
+}
+
+/// The paths with a link error: the last resort.
+#[cold]
+fn with_link_error(paths: &[TransportPath]) -> UsablePaths {
+    UsablePaths(paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(path.link_error.is_some()) << at))
 }
 
 impl Transport for Multipath {
@@ -437,7 +454,7 @@ mod tests {
     use std::sync::Mutex;
     use std::time::Instant;
 
-    use am_transport::loopback;
+    use am_transport::{TransportExt, loopback};
     use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Purpose};
     use am_wire::frame::{self, LinkAddresses};
     use am_wire::{Flow, Framing, Framings, Header, Kind};
@@ -486,24 +503,63 @@ mod tests {
         frame
     }
 
-    #[test]
-    fn answers_to_a_peer_that_is_known_on_one_path_are_no_broadcasts_on_the_other() {
+    /// A node with two paths, and the far ends of both.
+    fn two_paths() -> (Multipath, Vec<impl Transport>) {
         let mut far = vec![];
         let mut near = vec![];
         for [one, other] in [loopback::pair(), loopback::pair()] {
             near.push(Box::new(one.open().expect("memory")) as Box<dyn Transport>);
             far.push(other.open().expect("memory"));
         }
-        let mut near = Multipath::new(near, EtherType::DEFAULT).expect("paths");
-        let beacon = Beacon {
-            node: NodeId(7),
-            incarnation: Incarnation(1),
-            name: Name::new("beta").expect("a name"),
-            address: far[0].caps().address,
-            framings: Framings::ALL,
-            max_frame: 1514,
-            purpose: Purpose::Announce,
+        (Multipath::new(near, EtherType::DEFAULT).expect("paths"), far)
+    }
+
+    fn beacon_from(address: Address) -> Beacon {
+        let name = Name::new("beta").expect("a name");
+        let (node, incarnation, framings) = (NodeId(7), Incarnation(1), Framings::ALL);
+        Beacon { node, incarnation, name, address, framings, max_frame: 1514, purpose: Purpose::Announce }
+    }
+
+    /// A frame of a flow, for this peer.
+    fn flow_frame(caps: &Caps, to: Address, flow: Flow) -> Frame {
+        let mut frame = caps.pool.take().expect("a frame");
+        let space = frame.space().expect("its bytes");
+        let header = Header { kind: Kind::Request, flow, nonce: 1, handler: 0, words: 0, seq: 1 };
+        let link = LinkAddresses { to, from: caps.address, ethertype: EtherType::DEFAULT };
+        let length = frame::emit(space, Framing::Plain, &link, &header, 0, None).expect("room");
+        frame.set_len(length);
+        frame
+    }
+
+    #[test]
+    fn a_path_with_a_link_error_is_the_last_resort() {
+        let (mut near, mut far) = two_paths();
+        let beacon = beacon_from(far[0].caps().address);
+        let peer = near.joint.peers.on_beacon(0, &beacon);
+        let (flow, other) = (Flow::new(3).expect("14 bits"), far[1].caps().address);
+        far.iter_mut().for_each(|far| far.steer(flow, true));
+        near.paths[0].link_error = Some("the file was removed".to_owned());
+        let mut arrivals = |near: &mut Multipath, is_beacon| {
+            let caps = &near.joint.caps;
+            let frame = if is_beacon { beacon_frame(caps, peer, beacon) } else { flow_frame(caps, peer, flow) };
+            assert!(near.send(peer, &frame));
+            near.flush();
+            [0, 1].map(|path| far[path].receive(64, &mut drop))
         };
+        assert_eq!(arrivals(&mut near, false), [1, 0]);
+        assert_eq!(arrivals(&mut near, true)[0], 1);
+        assert_eq!(near.count.lost_no_path, 0);
+        let why = near.peer(peer).path;
+        assert!(why.is_some_and(|why| why.ends_with("(the only one that both have: the file was removed)")));
+        near.joint.peers.on_beacon(1, &Beacon { address: other, ..beacon });
+        assert_eq!(arrivals(&mut near, false), [0, 1], "the peer is on a usable path");
+        assert_eq!(arrivals(&mut near, true), [0, 1]);
+    }
+
+    #[test]
+    fn answers_to_a_peer_that_is_known_on_one_path_are_no_broadcasts_on_the_other() {
+        let (mut near, mut far) = two_paths();
+        let beacon = beacon_from(far[0].caps().address);
         let peer = near.joint.peers.on_beacon(0, &beacon);
         let mut arrived = [0; 2];
         let start = Instant::now();

@@ -39,7 +39,7 @@ pub(crate) struct UsablePaths(pub(crate) u8);
 
 impl UsablePaths {
     #[inline]
-    fn has(self, path: usize) -> bool {
+    pub(crate) fn has(self, path: usize) -> bool {
         self.0 >> path & 1 == 1
     }
 }
