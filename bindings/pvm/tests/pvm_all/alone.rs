@@ -49,3 +49,16 @@ fn a_task_that_computes_for_long_gets_all_messages() {
         assert!(said.received() >= 100 * seconds, "over {transport}: {said:#?}");
     }
 }
+
+#[test]
+fn tasks_go_on_when_the_files_of_their_memory_are_removed() {
+    for transport in TRANSPORTS {
+        let machine = Machine::start();
+        machine.compile("removed");
+        let mut command = machine.with_library("removed", transport);
+        let said = machine.run(command.arg(Machine::name_of_links(machine.directory())), "");
+        let wanted = "tasks without the files of their memory have got all answers";
+        assert!(said.is_good && said.output.contains(wanted), "over {transport}: {said:#?}");
+        assert!(said.received() >= 300, "over {transport}: {said:#?}");
+    }
+}

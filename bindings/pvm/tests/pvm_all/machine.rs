@@ -183,12 +183,17 @@ impl Machine {
         is_good(&mut self.daemon, LONG)
     }
 
-    /// The files in shared memory of a machine in this directory.
-    pub(crate) fn links(directory: &Path) -> Vec<String> {
+    /// What the names of the files in shared memory of a machine in this directory begin with.
+    pub(crate) fn name_of_links(directory: &Path) -> String {
         let file = directory.join(format!("pvmd.{}", nix::unistd::getuid()));
         let number = am_api::tag_of([file.to_string_lossy().as_ref()]) & 0xffff_ffff_ffff;
+        format!("am-pvm-{number:012x}.")
+    }
+
+    /// These files.
+    pub(crate) fn links(directory: &Path) -> Vec<String> {
         let (own, files) =
-            (format!("am-pvm-{number:012x}."), fs::read_dir("/dev/shm").expect("shared memory").flatten());
+            (Machine::name_of_links(directory), fs::read_dir("/dev/shm").expect("shared memory").flatten());
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with(&own)).collect()
     }
