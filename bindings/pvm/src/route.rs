@@ -265,9 +265,15 @@ fn send_active(library: &'static Library, message: *mut Pmsg, to: c_int, tag: c_
     error
 }
 
+/// How long a time of the program is. As PVM, it takes more than a million microseconds for what they are.
+fn length_of(time: &timeval) -> Duration {
+    let positive = |number: i64| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(positive(time.tv_sec)).saturating_add(Duration::from_micros(positive(time.tv_usec)))
+}
+
 /// Receive until a message has arrived since `before`, or the time is over. Returns how many have, or PVM's error.
 fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_int {
-    let time = time.map(|time| Duration::new(time.tv_sec.max(0) as u64, time.tv_usec.clamp(0, 999_999) as u32 * 1000));
+    let time = time.map(length_of);
     let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
     let mut idle = Idle::default();
     loop {
