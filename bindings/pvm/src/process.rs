@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, EndpointError, Framing, HandlerId, Node, NodeDescriptor, OpenError, Owner, Request};
-use am_c_runtime::{NodeOwner, Waker};
+use am_c_runtime::{NodeOwner, Waker, thread_end};
 use parking_lot::Mutex;
 
 use crate::environment;
@@ -159,7 +159,11 @@ pub(crate) fn close(time: Duration) {
 /// Wait until everything that was sent has been accepted, or this time is over.
 fn wait_accepted(time: Duration) {
     let until = Instant::now() + time;
-    while with(Process::is_all_accepted) == Some(false) && !is_lost() && Instant::now() < until {
+    while with(Process::is_all_accepted) == Some(false)
+        && !is_lost()
+        && !thread_end::is_ending()
+        && Instant::now() < until
+    {
         // The turn comes last: it may receive what this waits for.
         let descriptor = with(|process| process.prepare_wait().then(|| process.descriptor()));
         if let Some(Some(descriptor)) = descriptor {

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_c_runtime::thread_end;
 use libc::timeval;
 use parking_lot::Mutex;
 
@@ -293,14 +294,18 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_
         }
         // Handlers may have left some.
         send_later(library);
-        rest(library, &mut idle, until);
+        if !rest(library, &mut idle, until) {
+            return SYSTEM_ERROR;
+        }
     }
 }
 
 /// One turn of a send that waits. Returns how many messages have arrived, or PVM's error. It rests first: the turn may receive what the send
 /// waits for, and the caller looks before it rests again.
 fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> c_int {
-    rest(library, idle, until);
+    if !rest(library, idle, until) {
+        return SYSTEM_ERROR;
+    }
     let handled = process::with(Process::poll).unwrap_or(0);
     let count = deliver(library);
     let found = look_if_due(library);
@@ -313,10 +318,11 @@ fn serve(library: &'static Library, idle: &mut Idle, until: Option<Instant>) -> 
     count + found
 }
 
-/// Nothing has happened: spin, or sleep until something does.
-fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
+/// Nothing has happened: spin, or sleep until something does. `false` if the thread has been cancelled: the call has to return.
+fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) -> bool {
     if idle.spins() {
-        return hint::spin_loop();
+        hint::spin_loop();
+        return true;
     }
     let armed = process::with(|process| process.prepare_wait().then(|| process.descriptor()));
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -325,7 +331,8 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
         // Something has arrived just now.
         Some(None) => {
             _ = process::with(Process::note_no_sleep);
-            return thread::yield_now();
+            thread::yield_now();
+            return !thread_end::is_ending();
         }
         Some(Some(descriptor)) => own.chain([descriptor]).collect(),
         None => own.collect(),
@@ -333,6 +340,7 @@ fn rest(library: &Library, idle: &mut Idle, until: Option<Instant>) {
     sleep_on(&descriptors, left);
     // It may be the daemon that ended the sleep.
     LOOKED.store(0, Ordering::Relaxed);
+    !thread_end::is_ending()
 }
 
 /// A descriptor for a program that waits. It is readable as soon as the program has to call PVM.

@@ -157,6 +157,11 @@ pub fn cancellable<F: Fn() -> c_int + Copy>(wait: F) -> Option<c_int> {
     Some(done.get())
 }
 
+/// Whether this thread ends: what it is in has to return, and not to wait any more.
+pub fn is_ending() -> bool {
+    INSIDE.get().ends_at != 0
+}
+
 /// Let a cancel that is due act. Returns whether the thread ends.
 pub fn is_cancelled() -> bool {
     // SAFETY: the thread may end here, as `cancellable` expects.

@@ -2,6 +2,7 @@
 #include "common.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -149,6 +150,40 @@ static void open_nothing(int tid, char *bytes) {
     printf("a task that may open nothing has got %d answers\n", COUNT);
 }
 
+static void *wait_in_vain(void *tid) {
+    pvm_recv(*(int *)tid, TASK);
+    return tid;
+}
+
+/* A thread that waits is cancelled. The others take part. */
+static void cancel_threads(int tid, char *bytes) {
+    for (int i = 0; i < COUNT; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, 0, wait_in_vain, &tid) != 0) {
+            fail("no thread");
+        }
+        usleep(i % 4 * 500);
+        pthread_cancel(thread);
+        pthread_join(thread, 0);
+        ask(tid, i, bytes, 1 + i % 7 * 3000);
+    }
+    printf("a task with threads that were cancelled has got %d answers\n", COUNT);
+}
+
+/* A process of the task's own calls PVM. The library says what that one does not get. */
+static void go_on_as_child(int tid) {
+    struct timeval moment = {0, 1000};
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        pvm_trecv(tid, TASK, &moment);
+        pvm_trecv(tid, TASK, &moment);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    printf("a child has called PVM\n");
+}
+
 /* The program's files replace the library's. */
 static void lose_descriptors(int tid, char *bytes) {
     int other = open("/dev/null", O_RDWR), code = 0;
@@ -230,6 +265,10 @@ int main(int count, char **arguments) {
             get_signals(tid, bytes);
         } else if (strcmp(way, "limit") == 0) {
             open_nothing(tid, bytes);
+        } else if (strcmp(way, "cancel") == 0) {
+            cancel_threads(tid, bytes);
+        } else if (strcmp(way, "child") == 0) {
+            go_on_as_child(tid);
         } else {
             lose_descriptors(tid, bytes);
         }

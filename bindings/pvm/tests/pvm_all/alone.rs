@@ -36,6 +36,19 @@ fn a_task_that_replaces_the_descriptors_of_the_library_gets_an_error() {
 }
 
 #[test]
+fn a_thread_that_waits_may_be_cancelled() {
+    check_over_each("alone", &["cancel"], "a task with threads that were cancelled has got 300 answers", 600);
+}
+
+#[test]
+fn a_forked_child_that_calls_pvm_hears_what_it_does_not_get() {
+    let said = check("alone", &["child"], "shm+udp", "a child has called PVM", 10);
+    assert_eq!(said.errors.matches("a forked child of a task calls PVM").count(), 1, "{said:#?}");
+    let said = check("alone", &["fork"], "shm+udp", "a task with 30 children", 100);
+    assert!(!said.errors.contains("calls PVM"), "{said:#?}");
+}
+
+#[test]
 fn a_task_that_computes_for_long_gets_all_messages() {
     let seconds: u64 = env::var(SECONDS).map_or(FEW, |seconds| seconds.parse().expect("a number"));
     let wanted = format!("a task has computed for {seconds} s, and has got all messages");
