@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{ptr, slice};
 
 use am_c_runtime::{at_exit, call};
@@ -38,6 +39,17 @@ fn is_in_use(library: &Library) -> bool {
     })
 }
 
+/// A forked child of a task calls PVM. Other tasks have the address of its parent's node, so what they send does not reach it.
+fn warn_child() {
+    static HAS_SAID: AtomicBool = AtomicBool::new(false);
+    if am_api::is_forked_child() && process::is_open() && !HAS_SAID.swap(true, Ordering::Relaxed) {
+        environment::say(
+            "pvm-am: a forked child of a task calls PVM, and gets none of the task's active messages. Fork before the task's first message, \
+             or run the program without the library.",
+        );
+    }
+}
+
 /// The process ends, and may not have left PVM.
 fn finish() {
     process::close(route::FINISH);
@@ -53,6 +65,7 @@ fn finish() {
 pub unsafe extern "C-unwind" fn mroute(mid: c_int, dtid: c_int, tag: c_int, tmout: *mut timeval) -> c_int {
     let Some(library) = Library::get() else { return SYSTEM_ERROR };
     if !is_in_use(library) {
+        warn_child();
         // SAFETY: the caller's promise.
         return unsafe { (library.route)(mid, dtid, tag, tmout) };
     }
