@@ -88,9 +88,10 @@ pub(crate) fn transports(library: &Library) -> Vec<String> {
     };
     let parts: Vec<String> = transports::split(&names).into_iter().map(complete).collect();
     // A link of shared memory has a limited number of members. A task beyond it has the rest.
+    let is_complete = !parts.iter().any(String::is_empty);
     let rest: Vec<String> = parts.iter().filter(|part| !part.starts_with("shm:")).cloned().collect();
     let mut tries = vec![parts.join("+")];
-    if !rest.is_empty() && rest.len() < parts.len() {
+    if is_complete && !rest.is_empty() && rest.len() < parts.len() {
         tries.push(rest.join("+"));
     }
     tries

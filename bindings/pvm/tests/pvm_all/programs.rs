@@ -263,4 +263,6 @@ fn an_unknown_transport_is_one_warning_and_the_program_runs() {
     let said = machine.run(machine.with_library("all", "pigeon:7").args(["3", "3"]), "");
     assert!(said.is_good && said.output.contains("all contents are right"), "{said:#?}");
     assert_eq!(said.errors.matches("The messages of this task take PVM's own routes").count(), 1, "{said:#?}");
+    let said = machine.run(machine.with_library("all", "shm+").args(["3", "3"]), "");
+    assert!(said.is_good && said.errors.contains("has a `+` that joins nothing"), "{said:#?}");
 }
