@@ -1,12 +1,15 @@
 //! PVM's own `mroute`, and whether the program is within it. It must not be called while the process is locked: it may call handlers of the
 //! program, which send.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use am_c_runtime::thread_end;
 use libc::timeval;
 
+use crate::layout::Pmsg;
 use crate::library::Library;
 use crate::progress::Away;
 
@@ -49,5 +52,22 @@ pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: 
     // It may wait for another task's answer, or a handler may compute.
     let _away = Away::begin();
     // SAFETY: PVM only reads the time.
-    during(Within::Route, || unsafe { (library.route)(mid, to, tag, time) })
+    during(Within::Route, || as_handler(move || unsafe { (library.route)(mid, to, tag, time) }))
+}
+
+/// Put a message into PVM's list, or give it to its handler.
+///
+/// # Safety
+/// A whole message, in no list.
+pub(crate) unsafe fn input(library: &Library, message: *mut Pmsg) -> c_int {
+    // SAFETY: the caller's promise.
+    as_handler(move || unsafe { (library.input)(message) })
+}
+
+/// Run a function of PVM's that may run a handler of the program. If that ends the thread, the function counts as returned, with 0.
+fn as_handler(work: impl Fn() -> c_int + Copy) -> c_int {
+    let found = Cell::new(0);
+    let place = &found;
+    thread_end::handler(move || place.set(work()));
+    found.get()
 }

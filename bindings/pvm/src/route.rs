@@ -397,7 +397,7 @@ pub(crate) fn deliver(library: &Library) -> c_int {
         let _away = HAS_HANDLERS.load(Ordering::Relaxed).then(Away::begin);
         let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
         // SAFETY: a whole message, in no list.
-        during(during_what, || unsafe { (library.input)(message) });
+        during(during_what, || unsafe { pvm_route::input(library, message) });
         GIVEN.fetch_add(1, Ordering::Relaxed);
         count += 1;
     }
@@ -458,7 +458,7 @@ fn send_later(library: &'static Library) {
 fn give(library: &Library, messages: Vec<Loose>) {
     for message in messages {
         // SAFETY: a message of this library's, in no list.
-        unsafe { (library.input)(message.into_raw()) };
+        unsafe { pvm_route::input(library, message.into_raw()) };
         GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -510,5 +510,5 @@ pub(crate) fn input(library: &'static Library, message: *mut Pmsg) -> c_int {
     }
     GIVEN.fetch_add(1, Ordering::Relaxed);
     // SAFETY: as above.
-    unsafe { (library.input)(message) }
+    unsafe { pvm_route::input(library, message) }
 }

@@ -41,6 +41,24 @@ fn a_thread_that_waits_may_be_cancelled() {
 }
 
 #[test]
+fn a_handler_may_end_its_thread_and_not_throw() {
+    let machine = Machine::start();
+    machine.compile_cpp("thrown");
+    for transport in TRANSPORTS {
+        let said = machine.run(machine.with_library("thrown", transport).arg("exit"), "");
+        assert!(
+            said.is_good && said.output.contains("has ended a thread has got 50 answers"),
+            "over {transport}: {said:#?}"
+        );
+        let said = machine.run(&mut machine.with_library("thrown", transport), "");
+        assert!(
+            !said.is_good && said.errors.contains("a C++ exception has left a handler"),
+            "over {transport}: {said:#?}"
+        );
+    }
+}
+
+#[test]
 fn a_forked_child_that_calls_pvm_hears_what_it_does_not_get() {
     let said = check("alone", &["child"], "shm+udp", "a child has called PVM", 10);
     assert_eq!(said.errors.matches("a forked child of a task calls PVM").count(), 1, "{said:#?}");

@@ -97,6 +97,14 @@ impl Machine {
         self.compile_with(name, &self.path(name), &["-lgpvm3", "-lpvm3"]);
     }
 
+    /// The same, of a program in C++.
+    pub(crate) fn compile_cpp(&self, name: &str) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pvm_all/{name}.cpp"));
+        let mut command = Command::new("c++");
+        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(self.path(name));
+        am_testing::c_program::run(command.arg("-lpvm3"));
+    }
+
     fn compile_with(&self, name: &str, file: &Path, libraries: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pvm_all/{name}.c"));
         let options = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-strict-prototypes"];
