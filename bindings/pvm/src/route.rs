@@ -112,7 +112,7 @@ pub(crate) fn route(library: &'static Library, mid: c_int, to: c_int, tag: c_int
         return pvm_route::route(library, mid, to, tag, time);
     }
     if count >= 0 {
-        count = receive(library, before, time);
+        count = receive(library, before, time, message.is_null());
     }
     arm(library);
     count
@@ -273,12 +273,14 @@ fn length_of(time: &timeval) -> Duration {
 }
 
 /// Receive until a message has arrived since `before`, or the time is over. Returns how many have, or PVM's error.
-fn receive(library: &'static Library, before: u32, time: Option<&timeval>) -> c_int {
+fn receive(library: &'static Library, before: u32, time: Option<&timeval>, is_look: bool) -> c_int {
     let time = time.map(length_of);
+    let is_look = is_look && time.is_some_and(|time| time.is_zero());
     let until = time.filter(|time| !time.is_zero()).and_then(|time| Instant::now().checked_add(time));
     let mut idle = Idle::default();
     loop {
-        deliver(library);
+        // A call that only looks sees all that has arrived.
+        _ = if is_look { deliver(library) > 0 } else { deliver_one(library) };
         let error = look_if_due(library).min(0);
         let count = given_since(before);
         if error < 0 {
@@ -392,16 +394,23 @@ pub(crate) fn note_handler() {
 /// Give PVM the messages that have arrived. Returns how many.
 pub(crate) fn deliver(library: &Library) -> c_int {
     let mut count = 0;
-    while let Some(message) = process::with(Process::take).flatten() {
-        let message = message.into_raw();
-        let _away = HAS_HANDLERS.load(Ordering::Relaxed).then(Away::begin);
-        let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
-        // SAFETY: a whole message, in no list.
-        during(during_what, || unsafe { pvm_route::input(library, message) });
-        GIVEN.fetch_add(1, Ordering::Relaxed);
+    while deliver_one(library) {
         count += 1;
     }
     count
+}
+
+/// Give PVM the next message that has arrived. PVM's own `mroute` receives one at a time, too: a program may add a handler when it gets a
+/// message, and the handler is for the next one already.
+fn deliver_one(library: &Library) -> bool {
+    let Some(message) = process::with(Process::take).flatten() else { return false };
+    let message = message.into_raw();
+    let _away = HAS_HANDLERS.load(Ordering::Relaxed).then(Away::begin);
+    let during_what = if within() == Within::Route { Within::Route } else { Within::Delivery };
+    // SAFETY: a whole message, in no list.
+    during(during_what, || unsafe { pvm_route::input(library, message) });
+    GIVEN.fetch_add(1, Ordering::Relaxed);
+    true
 }
 
 /// Receive, and give PVM, everything that the node's transports have now: a long message is in many frames.

@@ -64,14 +64,17 @@ const SERVICE: &Script = &[
 const MAILBOXES: &Script =
     &["-c", "lmbi 3 mp e >a; gmbi; name=$(sed -n 's/.*entry <\\(.*0\\)>.*/\\1/p' a); rme $name 0; gmbi; cat a"];
 
-/// Handlers of a server are added, called and removed, and the server leaves PVM and comes back.
+/// Handlers of a server are added, called and removed, and the server leaves PVM and comes back. It is stopped while the messages arrive that
+/// add handlers and those for them.
 const HANDLERS: &Script = &[
     "-c",
     "until_server() { until [ $(grep -c 'just inserted' server) = $1 ]; do sleep 0.05; done; }
-    stdbuf -oL mhf_server >server & until_server 1
-    { printf '0\\n1\\n77\\n5\\n1\\n1\\n78\\n6\\n6\\n4\\n77\\n5\\n1\\nhello\\n4\\n78\\n6\\n6\\n4711\\n3\\n'
+    stdbuf -oL mhf_server >server & server=$!; until_server 1
+    { printf '0\\n'; sleep 0.3; kill -STOP $server
+      printf '1\\n77\\n5\\n1\\n1\\n78\\n6\\n6\\n4\\n77\\n5\\n1\\nhello\\n4\\n78\\n6\\n6\\n4711\\n'; sleep 0.3
+      kill -CONT $server; printf '3\\n'
       until_server 2
-      printf '\\n0\\n2\\n3\\n9\\n'; } | mhf_tickle
+      printf '\\n0\\n2\\n3\\n9\\n'; } | stdbuf -oL mhf_tickle
     wait; cat server",
 ];
 

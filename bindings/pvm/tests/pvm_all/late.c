@@ -65,7 +65,7 @@ int main(int count, char **arguments) {
     spawn("late", other_way, 1, &other);
     settle(other, TALK, ROUNDS);
     for (int i = 0; i < TASKS; i++) {
-        send_late(way, i % 4 * 10);
+        send_late(way, i % 4 * 30);
         settle(other, TALK, ROUNDS);
     }
     /* The daemon answers about them. */
