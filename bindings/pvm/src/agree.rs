@@ -21,9 +21,9 @@ use crate::layout::{
     self, CONNECT_ANSWER, CONTROL, DAEMON, DAEMON_CONTEXT, NO_OPERATION, NOTIFY, Pmsg, TASK_EXIT, XDR,
 };
 use crate::library::Library;
-use crate::pair::{Known, Stage};
+use crate::pair::{Known, Loose, Stage};
 use crate::process::{self, ENDPOINT, Process};
-use crate::pvm_route::{self, NOW};
+use crate::pvm_route::{self, OwnMessage};
 
 /// What these messages begin with. A version of this library whose words or pieces differ has another number: to it a task of this one is as one
 /// without the library.
@@ -34,9 +34,6 @@ const EXIT_OF_TASK: c_int = 1;
 
 /// The version of PVM's protocol between tasks and daemons.
 const PROTOCOL: c_int = 1318;
-
-/// A direct route is allowed, and not asked for.
-pub(crate) const ALLOWED: c_int = 2;
 
 /// One of the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,18 +137,15 @@ impl Word {
     }
 }
 
-/// Send some bytes by PVM's own route, whatever the program thinks of direct routes.
+/// Send some bytes by PVM's own route, whatever the program thinks of direct routes. While PVM's `mroute` runs they wait for its end.
 fn send_own(library: &Library, to: c_int, context: c_int, tag: c_int, bytes: &[u8]) {
     let message = library.build(&[bytes], XDR);
-    // SAFETY: made above, and freed after PVM has its own reference.
+    // SAFETY: made above.
     unsafe {
         (*message).source = library.own_tid();
         (*message).context = context;
-        let mid = (*message).mid;
-        // What it cannot send now, it sends later. Without the daemon the program's next call fails.
-        library.with_route_option(ALLOWED, || pvm_route::route(library, mid, to, tag, NOW));
-        (library.free_message)(message);
     }
+    pvm_route::send_own(library, OwnMessage { message: Loose::new(message), to, tag });
 }
 
 fn say(library: &Library, to: c_int, word: &Word) {

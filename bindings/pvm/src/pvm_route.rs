@@ -2,19 +2,36 @@
 //! program, which send.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use am_c_runtime::thread_end;
 use libc::timeval;
+use parking_lot::Mutex;
 
 use crate::layout::Pmsg;
 use crate::library::Library;
+use crate::pair::Loose;
 use crate::progress::Away;
 
 /// Without a wait.
 pub(crate) const NOW: Option<&timeval> = Some(&timeval { tv_sec: 0, tv_usec: 0 });
+
+/// A direct route is allowed, and not asked for.
+pub(crate) const ALLOWED: c_int = 2;
+
+/// A message of this library, for another one or the daemon.
+pub(crate) struct OwnMessage {
+    pub(crate) message: Loose,
+    pub(crate) to: c_int,
+    pub(crate) tag: c_int,
+}
+
+/// Those that answer what PVM's `mroute` has received, until it returns. PVM has a queue for what is sent meanwhile, and ends the program if that
+/// gets a hundred messages: as many as the offers of fifty tasks cause.
+static ANSWERS: Mutex<VecDeque<OwnMessage>> = Mutex::new(VecDeque::new());
 
 /// What is under way, when a handler of the program calls PVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +65,13 @@ pub(crate) fn during<T>(what: Within, work: impl FnOnce() -> T) -> T {
 
 /// Call PVM's own `mroute`. `None` waits for a message.
 pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
+    let is_inner = within() == Within::Route;
+    let count = call(library, mid, to, tag, time);
+    let more = if is_inner { 0 } else { send_answers(library) };
+    if count < 0 { count } else { count + more }
+}
+
+fn call(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     let time = time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut());
     // It may wait for another task's answer, or a handler may compute.
     let _away = Away::begin();
@@ -70,4 +94,28 @@ fn as_handler(work: impl Fn() -> c_int + Copy) -> c_int {
     let place = &found;
     thread_end::handler(move || place.set(work()));
     found.get()
+}
+
+/// Send a message of this library: now, or when PVM's `mroute` returns.
+pub(crate) fn send_own(library: &Library, own: OwnMessage) {
+    ANSWERS.lock().push_back(own);
+    if within() != Within::Route {
+        send_answers(library);
+    }
+}
+
+/// Returns how many messages have arrived meanwhile.
+fn send_answers(library: &Library) -> c_int {
+    let mut count = 0;
+    loop {
+        let next = ANSWERS.lock().pop_front();
+        let Some(OwnMessage { message, to, tag }) = next else { return count };
+        let message = message.into_raw();
+        // SAFETY: a message of this library's, in no list.
+        let mid = unsafe { (*message).mid };
+        // What it cannot send now, it sends later. Without the daemon the program's next call fails.
+        count += library.with_route_option(ALLOWED, || call(library, mid, to, tag, NOW)).max(0);
+        // SAFETY: PVM has its own reference.
+        unsafe { (library.free_message)(message) };
+    }
 }

@@ -23,7 +23,7 @@ use am_c_runtime::thread_end;
 use libc::timeval;
 use parking_lot::Mutex;
 
-use crate::agree::{self, ALLOWED, Word};
+use crate::agree::{self, Word};
 use crate::ending;
 use crate::idle::{self, Idle};
 use crate::layout::{self, CONNECT_REQUEST, CONTROL, DAEMON, DAEMON_CONTEXT, EXIT, HALT, Pmsg, TASK_EXIT};
@@ -31,7 +31,7 @@ use crate::library::Library;
 use crate::pair::{Loose, OWES, Stage};
 use crate::process::{self, Process};
 use crate::progress::{Away, Call};
-use crate::pvm_route::{self, NOW, Within, during, within};
+use crate::pvm_route::{self, ALLOWED, NOW, Within, during, within};
 use crate::send::{self, Progress, Sent};
 use crate::wait::sleep_on;
 use crate::watch;
