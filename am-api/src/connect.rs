@@ -212,7 +212,7 @@ impl<S> Endpoint<S> {
         let node = self.node.borrow();
         let (core, caps) = (node.engine.core(), node.transport.caps());
         let FlowState::Open { framing, why, max_body, max_message } = core.state(of.0) else { return None };
-        let PeerInfo { address, path } = core.address(of.0).map(|to| node.transport.peer(to)).unwrap_or_default();
+        let PeerInfo { address, path, .. } = core.address(of.0).map(|to| node.transport.peer(to)).unwrap_or_default();
         Some(Description {
             peer: EndpointName::of(core.peer_names(of.0)?),
             incarnation: core.peer_run(of.0),

@@ -116,7 +116,7 @@ impl Node {
     pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         let mut node = self.state.borrow_mut();
         node.transport.control(Command::AddPeer(address))?;
-        node.core().request_beacons();
+        node.on_address_added();
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Node {
             }
             node.loaded_peers.push(entry);
         }
-        node.core().request_beacons();
+        node.on_address_added();
         Ok(())
     }
 

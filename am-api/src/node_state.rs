@@ -279,6 +279,12 @@ impl NodeState {
         self.engine.core_mut()
     }
 
+    /// The transport has got an address of a peer.
+    pub(crate) fn on_address_added(&mut self) {
+        let now = self.clock.now();
+        self.core().on_address_added(now);
+    }
+
     /// Framing and the most bytes of words and payload of an open connection.
     pub(crate) fn open_flow(&self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
         NotOpen::of(self.engine.core().state(flow))

@@ -339,6 +339,7 @@ impl Engine {
     #[cold]
     fn pass_commands<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         while let Some(output) = self.core.poll_command() {
+            let introduction;
             let command = match output {
                 Output::Steer(flow, open) => Command::Steer { flow, open },
                 Output::RejectTemplate(flow, ref template) => Command::RejectTemplate { flow, template },
@@ -346,6 +347,10 @@ impl Engine {
                 Output::RxCredit(frames) => Command::RxCredit(frames),
                 Output::ReportLoss(to) => Command::ReportLoss(to),
                 Output::AskAlive(to) => Command::AskAlive(to),
+                Output::Introduce => {
+                    introduction = self.core.introduction();
+                    Command::Introduce(&introduction)
+                }
             };
             // Only commands with a peer address can fail.
             _ = transport.control(command);

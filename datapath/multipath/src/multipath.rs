@@ -135,6 +135,7 @@ impl Multipath {
     #[cold]
     fn flood(&mut self, to: Address, class: &FrameClass, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
+        let on_a_path = self.paths.iter().any(|path| path.inner.peer(to).is_known);
         let JointState { caps, peers, .. } = &self.joint;
         let peer = peers.index(to).map(|index| &peers.all[index]);
         let (usable, last_resort) = (usable(&self.paths), with_link_error(&self.paths));
@@ -145,6 +146,11 @@ impl Multipath {
         };
         for (number, path) in self.paths.iter_mut().enumerate().filter(takes) {
             let link = match peer.map(|peer| (peer.paths[number].address, peer.known_paths())) {
+                // A static peer, on the path of its address. On another path a frame to it would be flooded.
+                None if on_a_path && !path.inner.peer(to).is_known => match path.may_search() {
+                    true => Address::BROADCAST,
+                    false => continue,
+                },
                 None => to,
                 Some((Some(link), _)) => link,
                 // A peer that is known only on other paths may be on this one too. One broadcast serves all such peers.
@@ -358,6 +364,14 @@ impl Transport for Multipath {
             Command::AskAlive(to) => {
                 self.links(to).try_for_each(|(path, link)| path.inner.control(Command::AskAlive(link)))
             }
+            Command::Introduce(frame) => {
+                let (class, ethertype) = (classify(frame, self.joint.ethertype), self.joint.ethertype);
+                self.paths.iter_mut().try_for_each(|path| {
+                    let (mut frame, own) = (frame.to_vec(), path.inner.caps().address);
+                    rewrite::readdress(&mut frame, (None, Some(own)), &class, ethertype);
+                    path.inner.control(Command::Introduce(&frame))
+                })
+            }
             // Each path gets the template with its own addresses. A peer that is found on another path later is a `NewPath`.
             Command::RejectTemplate { flow, template } => self.links(template.to()).try_for_each(|(path, link)| {
                 let template = &template.readdressed(link, path.inner.caps().address);
@@ -420,7 +434,7 @@ impl Transport for Multipath {
         let links = self.paths.iter().zip(&peer.paths);
         let addresses = links.filter_map(|(path, link)| path.inner.peer(link.address?).address);
         let address = Some(addresses.collect::<Vec<_>>().join("+")).filter(|addresses| !addresses.is_empty());
-        PeerInfo { address, path: self.path_to(peer) }
+        PeerInfo { address, is_known: true, path: self.path_to(peer) }
     }
 
     fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {

@@ -13,8 +13,9 @@ pub const STUCK_AFTER: Duration = Duration::from_millis(50);
 /// It is tried again with a frame after this time, because all others take other paths.
 const TRIAL_AFTER: Duration = Duration::from_millis(200);
 /// The pause between two searches on a path for peers that are known only elsewhere. A search is a broadcast, which on some transports is one
-/// frame to each peer, and each beacon that answers a peer would be one.
+/// frame to each peer, and each beacon that answers a peer would be one. While searches are wanted the pause doubles each time.
 const SEARCH_PAUSE: Duration = Duration::from_millis(50);
+const MAX_SEARCH_PAUSE: Duration = Duration::from_millis(1600);
 
 /// A path takes no frames.
 #[derive(Clone, Copy)]
@@ -30,6 +31,27 @@ impl Full {
     }
 }
 
+/// When the last search was, and the pause after it.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    last: Option<Instant>,
+    pause: Duration,
+}
+
+impl Search {
+    fn try_take(&mut self, now: Instant) -> bool {
+        let since = self.last.map_or(Duration::MAX, |last| now.saturating_duration_since(last));
+        if since < self.pause {
+            return false;
+        }
+        // None was wanted for as long again: the next search is the first one of others.
+        let is_anew = since >= 2 * self.pause;
+        self.pause = if is_anew { SEARCH_PAUSE } else { (2 * self.pause).min(MAX_SEARCH_PAUSE) };
+        self.last = Some(now);
+        true
+    }
+}
+
 /// A path: a transport, and its state.
 pub(crate) struct TransportPath {
     pub(crate) inner: Box<dyn Transport>,
@@ -39,7 +61,7 @@ pub(crate) struct TransportPath {
     /// Its mode. A transport that reopens itself may change it.
     mode: String,
     full: Option<Full>,
-    searched: Option<Instant>,
+    search: Search,
     /// Frames that left with rewritten addresses.
     pub(crate) rewritten: u64,
 }
@@ -47,7 +69,7 @@ pub(crate) struct TransportPath {
 impl TransportPath {
     pub(crate) fn new(inner: Box<dyn Transport>, ethertype: EtherType) -> TransportPath {
         let mode = inner.caps().mode.clone();
-        TransportPath { inner, ethertype, link_error: None, mode, full: None, searched: None, rewritten: 0 }
+        TransportPath { inner, ethertype, link_error: None, mode, full: None, search: Search::default(), rewritten: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -73,11 +95,7 @@ impl TransportPath {
 
     /// Whether a broadcast may search here for a peer that is known on another path. If so, it starts the pause.
     pub(crate) fn may_search(&mut self) -> bool {
-        let may = self.searched.is_none_or(|searched| searched.elapsed() >= SEARCH_PAUSE);
-        if may {
-            self.searched = Some(Instant::now());
-        }
-        may
+        self.search.try_take(Instant::now())
     }
 
     /// Poll its notices. Whether its own state has changed.

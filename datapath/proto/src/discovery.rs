@@ -9,7 +9,7 @@ use am_wire::{Address, Buffer, Framing, Framings};
 use crate::control_queue::{DeferredControl, OutgoingControl};
 use crate::flow::Phase;
 use crate::node::Core;
-use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
+use crate::output::{Command, Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
 use crate::presence::FIRST_BEACON_PAUSE;
 use crate::time::{Time, TimerKind};
@@ -45,9 +45,26 @@ impl<B: Buffer> Core<B> {
         self.discovery.peers.make_replaceable(node);
     }
 
-    /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
-    pub fn request_beacons(&mut self) {
-        self.broadcast_beacon(true);
+    /// From above: the transport has got an address at which a peer may be. The peer there is asked to introduce itself, with the next
+    /// outputs. It may be the one that set-ups search for, so these wait a little with a question to all.
+    pub fn on_address_added(&mut self, now: Time) {
+        self.discovery.search.on_address_added(now);
+        self.introduce();
+    }
+
+    /// Have the transport ask the added addresses that have not answered.
+    pub(crate) fn introduce(&mut self) {
+        if !matches!(self.outputs.commands.back(), Some(Command::Introduce)) {
+            self.outputs.commands.push_back(Command::Introduce);
+        }
+    }
+
+    /// A set-up waits for a peer that is unknown, or does not answer. Ask all nodes, unless that was done lately: one question serves all
+    /// set-ups.
+    pub(crate) fn search(&mut self, now: Time) {
+        if self.discovery.search.try_take(now, self.discovery.peers.count()) {
+            self.broadcast_beacon(true);
+        }
     }
 
     /// From below: the node has another address on its link, as when its NIC got a new one. Open flows go on. Peers learn the new
@@ -107,7 +124,16 @@ impl<B: Buffer> Core<B> {
     /// Getter: the frame that says, while nothing calls this core, that the node is alive. It stays the same. It is a
     /// broadcast, for another thread or process to send.
     pub fn heartbeat(&self) -> Vec<u8> {
-        let body = Control::Beacon(self.beacon(Purpose::Heartbeat));
+        self.beacon_to_all(Purpose::Heartbeat)
+    }
+
+    /// Getter: the frame that asks a peer to introduce itself. It is a broadcast: the peer's link address is unknown.
+    pub fn introduction(&self) -> Vec<u8> {
+        self.beacon_to_all(Purpose::Ask)
+    }
+
+    fn beacon_to_all(&self, purpose: Purpose) -> Vec<u8> {
+        let body = Control::Beacon(self.beacon(purpose));
         let to = Address::BROADCAST;
         let outgoing = OutgoingControl { to, framing: Framing::Plain, body, min_length: 0 };
         let mut frame = vec![0; Control::MAX_FRAME];
@@ -149,15 +175,18 @@ impl<B: Buffer> Core<B> {
             return self.on_duplicate_name(now, peer);
         }
         self.learn_peer(now, peer);
+        let mut is_answered = false;
         if let Some(at) = self.discovery.peers.by_node(node).filter(|&at| self.discovery.peers.records[at].peer == peer)
         {
+            let asks = beacon.purpose == Purpose::Ask;
+            is_answered = asks && !self.discovery.peers.records[at].answers.try_take(now);
             self.discovery.peers.records[at].max_frame = beacon.max_frame.max(Control::MAX_FRAME as u32);
             match beacon.purpose {
                 Purpose::Heartbeat => self.on_peer_alive(address),
                 Purpose::Announce | Purpose::Ask => self.on_polling_again(now, &peer),
             }
         }
-        if beacon.purpose == Purpose::Ask && self.time.beacon_answers.try_take(now) {
+        if beacon.purpose == Purpose::Ask && !is_answered && self.time.beacon_answers.try_take(now) {
             self.send_beacon(address, false);
         }
     }

@@ -125,6 +125,11 @@ impl Flows {
         self.in_setup.push(flow);
     }
 
+    /// How many set-ups of this node are under way, and some that have finished.
+    pub(crate) fn in_setup(&self) -> usize {
+        self.in_setup.len()
+    }
+
     pub(crate) fn in_setup_with(&mut self, node: Name) -> Vec<Flow> {
         self.forget_finished_setups();
         let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.peer.node_name == node);

@@ -62,6 +62,7 @@ mod reject_queue;
 mod rejects;
 mod reordering;
 mod rtt;
+mod search;
 mod segment_key;
 mod send;
 mod send_queue;

@@ -20,8 +20,9 @@ use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer, UNKNOWN_RUN};
 use crate::presence::{FIRST_BEACON_PAUSE, Watch};
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::{ProbeRounds, RateLimit};
 use crate::rtt::Timing;
+use crate::search::Search;
 use crate::senders::Senders;
 use crate::signs_of_life::NotPolling;
 use crate::slots::{LEAST_SLOTS, SlotIndex, Slots};
@@ -115,6 +116,8 @@ pub(crate) struct Discovery {
     /// A probe was answered that another was asked.
     pub(crate) was_probe_overheard: bool,
     pub(crate) watch: Watch,
+    pub(crate) search: Search,
+    pub(crate) probe_rounds: ProbeRounds,
     pub(crate) not_polling: NotPolling,
     /// When the last frame without this node's segment key arrived.
     pub(crate) unauthenticated_at: Option<Time>,

@@ -402,4 +402,6 @@ pub enum Command {
     /// [`Core::on_peer_alive`](crate::Core::on_peer_alive). With [`Address::BROADCAST`], this node searches for a peer:
     /// call [`Core::on_stranger_alive`](crate::Core::on_stranger_alive) for each process that is known to live.
     AskAlive(Address),
+    /// Send [`Core::introduction`](crate::Core::introduction) to each address that was added to the transport and has not answered.
+    Introduce,
 }

@@ -9,6 +9,7 @@ use am_wire::{Address, Flow, Framing};
 
 use crate::output::{FramingWhy, Member, Peer};
 use crate::presence::{Presence, Stage};
+use crate::rate_limit::Answers;
 use crate::time::{Time, TimerState};
 
 /// What the path to a peer lets through.
@@ -77,6 +78,8 @@ pub(crate) struct PeerRecord {
     pub(crate) flows: u16,
     /// The peer did not answer a request for a flow.
     pub(crate) is_unresponsive: bool,
+    /// Answers to this peer's beacons.
+    pub(crate) answers: Answers,
     retention: Retention,
 }
 
@@ -159,6 +162,7 @@ impl Peers {
             max_frame: u32::MAX,
             flows: 0,
             is_unresponsive: false,
+            answers: Answers::default(),
             retention: Retention::Replaceable,
         };
         if let Some(at) = self.vacant.pop() {

@@ -53,9 +53,12 @@ const MIN_PROBED_LENGTH: u32 = 256;
 
 impl Probing {
     /// The time to the next round.
-    fn interval(&self) -> Duration {
+    fn interval(&self, is_crowded: bool) -> Duration {
         match self.answered {
             ENOUGH_ANSWERS.. if self.unanswered < SILENT_ROUNDS => NIC_REOPEN_INTERVAL,
+            _ if is_crowded => {
+                ROUND_INTERVAL * (1 << self.unanswered.saturating_sub(1).min(15)).min(MAX_INTERVAL_FACTOR)
+            }
             _ => ROUND_INTERVAL * (1 << (self.unanswered / u16::from(ENOUGH_ANSWERS)).min(15)).min(MAX_INTERVAL_FACTOR),
         }
     }
@@ -148,7 +151,7 @@ impl<B: Buffer> Core<B> {
         }
         probing.unanswered = probing.unanswered.saturating_add(1);
         let Probing { id, question, length, .. } = *probing;
-        let next = now + probing.interval();
+        let next = now + probing.interval(self.discovery.probe_rounds.is_crowded(now));
         let peer = record.peer.address;
         if probing.unanswered.is_multiple_of(SUSPECT_ROUNDS) {
             self.outputs.commands.push_back(Command::ReportLoss(peer));

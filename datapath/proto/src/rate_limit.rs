@@ -32,6 +32,55 @@ impl BroadcastLimit {
     }
 }
 
+/// The limit on beacons in answer to one peer. A peer that waits for an answer asks again and again, and after a pause this node finds
+/// all these questions at once. One answer is enough for them, or two if they came on two paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answers {
+    /// When one more is allowed, and two a little later.
+    next: Time,
+}
+
+impl Answers {
+    /// Less than the shortest pause between two questions.
+    const INTERVAL: Duration = Duration::from_millis(2);
+
+    /// Whether to answer now. If so, it is counted.
+    pub(crate) fn try_take(&mut self, now: Time) -> bool {
+        let is_time = now + Answers::INTERVAL >= self.next;
+        if is_time {
+            self.next = self.next.max(now) + Answers::INTERVAL;
+        }
+        is_time
+    }
+}
+
+/// Counts the rounds of probing, of all peers together.
+#[derive(Debug, Default)]
+pub(crate) struct ProbeRounds {
+    since: Time,
+    count: u32,
+    /// The rounds of the interval before.
+    before: u32,
+}
+
+impl ProbeRounds {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    /// A dozen silent peers make this many rounds in that time.
+    const MANY: u32 = 256;
+
+    /// Count a round. Returns whether there are so many that a silent peer is to be probed less often: it may be silent because as many
+    /// nodes probe it.
+    pub(crate) fn is_crowded(&mut self, now: Time) -> bool {
+        let passed = now - self.since;
+        if passed >= ProbeRounds::INTERVAL {
+            self.before = if passed < 2 * ProbeRounds::INTERVAL { self.count } else { 0 };
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        self.count.max(self.before) > ProbeRounds::MANY
+    }
+}
+
 /// A leaky bucket: `burst` at once, then one in each interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {

@@ -19,6 +19,10 @@ use crate::{EndpointId, FlowId};
 /// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 const MAX_WAIT: Duration = Duration::from_millis(64);
+/// While this node asks many peers, each of these may be asked by as many, and answer late. So the longest wait grows with the number of
+/// set-ups, up to a third of a usual patience.
+const WAIT_PER_SETUP: Duration = Duration::from_millis(4);
+const MAX_CROWDED_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait of a search for an unknown peer. Each question is a broadcast that every node answers, and many nodes may search at
 /// once. A peer that comes later announces itself.
 const MAX_SEARCH_WAIT: Duration = Duration::from_secs(1);
@@ -59,9 +63,12 @@ impl Setup {
         (self.deadline, self.total_tries) = (deadline, 0);
     }
 
-    /// Count a question. Returns when to ask again, or to give up.
-    pub(crate) fn next_try(&mut self, now: Time, is_search: bool) -> Time {
-        let longest = if is_search && now < self.deadline { MAX_SEARCH_WAIT } else { MAX_WAIT };
+    /// Count a question of one of so many set-ups. Returns when to ask again, or to give up.
+    pub(crate) fn next_try(&mut self, now: Time, is_search: bool, setups: usize) -> Time {
+        let longest = match is_search && now < self.deadline {
+            true => MAX_SEARCH_WAIT,
+            false => (WAIT_PER_SETUP * setups as u32).clamp(MAX_WAIT, MAX_CROWDED_WAIT),
+        };
         let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(longest);
         self.tries = self.tries.saturating_add(1);
         self.total_tries = self.total_tries.saturating_add(1);
@@ -149,10 +156,10 @@ impl<B: Buffer> Core<B> {
         if record.setup.tries >= MEMBER_TRIES {
             self.leave_silent_member(now, id);
         }
+        let setups = self.flows.in_setup();
         let Some(record) = self.flows.by_flow(flow) else { return };
-        let name = record.peer.node_name;
-        let known = self.discovery.peers.by_name(name);
-        let next = record.setup.next_try(now, known.is_none());
+        let known = self.discovery.peers.by_name(record.peer.node_name);
+        let next = record.setup.next_try(now, known.is_none(), setups);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
         let unanswered = record.setup.tries.saturating_sub(MOVED_TRIES);
         match known {
@@ -160,14 +167,15 @@ impl<B: Buffer> Core<B> {
                 if record.setup.tries > SUSPECT_TRIES {
                     self.outputs.commands.push_back(Command::AskAlive(Address::BROADCAST));
                 }
-                self.broadcast_beacon(true);
+                self.introduce();
+                self.search(now);
             }
             Some(peer) => match self.discovery.peers.address_without_beacon(peer) {
                 Some(address) => self.send_beacon(address, true),
                 None => {
                     self.ask_for_flow(now, flow, peer);
                     if unanswered > 0 {
-                        self.on_unanswered_setup(flow, peer, name, unanswered);
+                        self.on_unanswered_setup(now, flow, peer, unanswered);
                     }
                 }
             },
@@ -201,9 +209,10 @@ impl<B: Buffer> Core<B> {
     /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with
     /// this name is meant. All nodes are asked, more and more seldom: the network may be full already.
     #[cold]
-    fn on_unanswered_setup(&mut self, flow: Flow, peer: usize, name: Name, times: u8) {
+    fn on_unanswered_setup(&mut self, now: Time, flow: Flow, peer: usize, times: u8) {
+        let name = self.discovery.peers.records[peer].peer.name;
         if times.is_power_of_two() {
-            self.broadcast_beacon(true);
+            self.search(now);
         }
         self.discovery.peers.records[peer].is_unresponsive = true;
         if self.discovery.peers.by_name(name) != Some(peer) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_ring::lane::LaneCounters;
-use am_transport::{Caps, Command, Notice, PeerAddressError, Steering, Transport};
+use am_transport::{Caps, Command, Notice, PeerAddressError, PeerInfo, Steering, Transport};
 use am_wire::Address;
 
 use crate::join::Membership;
@@ -112,6 +112,10 @@ impl Transport for Shm {
         }
         self.steering.notices(each);
         self.segment_error.into_iter().for_each(|why| each(Notice::LinkError(why)));
+    }
+
+    fn peer(&self, at: Address) -> PeerInfo {
+        PeerInfo { is_known: self.peers.iter().any(|peer| peer.has_address(at)), ..PeerInfo::default() }
     }
 
     fn read_memory(&mut self, of: Address, at: u64, into: &mut [u8]) -> bool {

@@ -55,6 +55,10 @@ pub enum Command<'a> {
     /// so discovery, reach it from now on. A repetition changes nothing. The transport may allocate, because this command comes at
     /// set-up and not in each turn.
     AddPeer(&'a str),
+    /// Send this frame, the node's beacon to all, to each [added](Command::AddPeer) address from which no control frame has arrived since it
+    /// was added. A broadcast would reach all peers, and all would answer. Set-ups that search repeat the command: the transport leaves
+    /// out an address that was asked lately, for longer and longer.
+    Introduce(&'a [u8]),
     /// No peer is at this address any more. Frames that still arrive from there count as frames of an unknown host. Removing an
     /// address that was never added is no error.
     RemovePeer(&'a str),
@@ -304,6 +308,8 @@ pub enum Notice<'a> {
 pub struct PeerInfo {
     /// Its address, written as the name of its transport, if that is more than the link address.
     pub address: Option<String>,
+    /// Whether the transport knows which peer has this link address. Then a frame to the address is not flooded.
+    pub is_known: bool,
     /// The path that frames to it take, and why, if there are several.
     pub path: Option<String>,
 }

@@ -93,6 +93,8 @@ pub(super) struct Connection {
     pub(super) watches_room: bool,
     /// The peer receives nothing more. Bytes that it has sent before may still arrive.
     pub(super) is_half_closed: bool,
+    /// The node's introduction has been queued for this peer.
+    pub(super) is_introduced: bool,
 }
 
 /// The result of reading from the socket.
@@ -126,6 +128,7 @@ impl Connection {
             is_readable: true,
             watches_room: is_dialed,
             is_half_closed: false,
+            is_introduced: false,
         }
     }
 

@@ -15,6 +15,7 @@ use super::Tcp;
 use super::alive;
 use super::connection::{Connection, Hello, PeerState, PeerTarget, ReadOutcome, configure, dial};
 use super::deframer::Deframer;
+use super::outbox::Room;
 use crate::errors::is_out_of_descriptors;
 
 /// The most connections, and the most accepted ones among them.
@@ -315,6 +316,25 @@ impl Tcp {
         self.counters.connected += 1;
         self.peer_targets.iter_mut().filter(|target| target.slot == Some(slot)).for_each(PeerTarget::on_answered);
         self.set_timer();
+        self.introduce(slot);
+    }
+
+    /// Send the node's introduction to an added peer, once for each connection: it does not get lost.
+    #[cold]
+    pub(super) fn introduce(&mut self, slot: u32) {
+        let Tcp { connections, peer_targets, introduction, caps, .. } = self;
+        let Some(its) = &mut connections[slot as usize] else { return };
+        let listens_at = its.listen_address();
+        let is_it = |target: &PeerTarget| target.slot == Some(slot) || listens_at == Some(target.at);
+        let is_wanted = !introduction.is_empty() && !its.is_introduced && its.hello().is_some();
+        if is_wanted
+            && peer_targets.iter().any(is_it)
+            && its.outbox.room(Duration::ZERO) == Room::Some
+            && let Some(frame) = caps.pool.copy(introduction)
+        {
+            its.outbox.push(frame);
+            its.is_introduced = true;
+        }
     }
 
     /// This node seems to have connected to itself, through another of its addresses. The dialing end removes that address, so

@@ -101,6 +101,8 @@ pub struct Tcp {
     /// from which the peer has sent control frames.
     routes: BTreeMap<Address, u32>,
     peer_targets: Vec<PeerTarget>,
+    /// The frame for each added peer once it is connected. Empty until the node has one.
+    introduction: Vec<u8>,
     receives: u32,
     /// Silent peers whose host answers, until they are reported to the node.
     alive: Vec<Address>,
@@ -312,6 +314,11 @@ impl Transport for Tcp {
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("tcp", place, self.local)?),
+            Command::Introduce(frame) => {
+                frame.clone_into(&mut self.introduction);
+                (0..self.live.len()).for_each(|at| self.introduce(self.live[at]));
+                Ok(())
+            }
             Command::RemovePeer(place) => {
                 self.remove_peer(peer_address::parse_peer("tcp", place, self.local)?);
                 Ok(())
@@ -356,7 +363,7 @@ impl Transport for Tcp {
     fn peer(&self, at: Address) -> PeerInfo {
         let connection = self.routes.get(&at).and_then(|slot| self.connections[*slot as usize].as_ref());
         let place = connection.and_then(Connection::listen_address);
-        PeerInfo { address: place.map(|place| format!("tcp:{place}")), path: None }
+        PeerInfo { address: place.map(|place| format!("tcp:{place}")), is_known: connection.is_some(), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -69,6 +69,7 @@ pub fn open(options: &SocketOptions) -> Result<Tcp, SocketOpenError> {
         ended: Vec::with_capacity(MAX_CONNECTIONS),
         routes: BTreeMap::new(),
         peer_targets: vec![],
+        introduction: vec![],
         receives: 0,
         alive: vec![],
         has_stranger: false,

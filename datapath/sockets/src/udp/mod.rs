@@ -39,6 +39,7 @@ mod plan;
 mod receive;
 mod refusals;
 mod send;
+mod unanswered;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -151,6 +152,14 @@ impl Udp {
         self.sender.push(To::All, frame)
     }
 
+    /// Send this frame to the added peers from which nothing has arrived.
+    #[cold]
+    fn introduce(&mut self, frame: &[u8]) {
+        let Udp { caps, sender, peer_table, .. } = self;
+        let Some(frame) = caps.pool.copy(frame) else { return };
+        peer_table.unanswered.take_due(Instant::now(), |key| sender.push(To::One(key), &frame));
+    }
+
     fn add_peer(&mut self, place: SocketAddr) -> Result<(), PeerAddressError> {
         if let Some(peer) = self.connected.filter(|peer| *peer != place) {
             let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
@@ -231,6 +240,10 @@ impl Transport for Udp {
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {
         match command {
             Command::AddPeer(place) => self.add_peer(peer_address::parse_peer("udp", place, self.local)?),
+            Command::Introduce(frame) => {
+                self.introduce(frame);
+                Ok(())
+            }
             Command::RemovePeer(place) => {
                 self.peer_table.remove(peer_address::parse_peer("udp", place, self.local)?);
                 Ok(())
@@ -248,9 +261,9 @@ impl Transport for Udp {
     }
 
     fn peer(&self, at: Address) -> PeerInfo {
-        let place =
-            self.peer_table.find(at).and_then(|key| SocketAddr::try_from(self.peer_table.get(key)?.clone()).ok());
-        PeerInfo { address: place.map(|place| format!("udp:{place}")), path: None }
+        let key = self.peer_table.find(at);
+        let place = key.and_then(|key| SocketAddr::try_from(self.peer_table.get(key)?.clone()).ok());
+        PeerInfo { address: place.map(|place| format!("udp:{place}")), is_known: key.is_some(), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

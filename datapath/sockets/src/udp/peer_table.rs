@@ -14,6 +14,7 @@ use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
 use slotmap::{SlotMap, new_key_type};
 
 use super::out_of_band::SharedPeers;
+use super::unanswered::Unanswered;
 
 /// The most peer addresses, added or learned, and the most learned link addresses. A node with several transports knows at
 /// most this many peers.
@@ -66,6 +67,7 @@ pub(crate) struct PeerTable {
     earliest: Instant,
     /// The keys of `by_socket`.
     shared: SharedPeers,
+    pub(super) unanswered: Unanswered,
 }
 
 /// The entry that a link address is behind.
@@ -89,8 +91,8 @@ impl PeerTable {
     /// A table for `capacity` entries.
     pub(crate) fn new(capacity: usize, now: Instant) -> PeerTable {
         let (by_socket, by_address) = (HashMap::new(), BTreeMap::new());
-        let shared = SharedPeers::default();
-        PeerTable { all: SlotMap::with_key(), capacity, by_socket, by_address, earliest: now, shared }
+        let (shared, unanswered) = (SharedPeers::default(), Unanswered::default());
+        PeerTable { all: SlotMap::with_key(), capacity, by_socket, by_address, earliest: now, shared, unanswered }
     }
 
     /// The socket addresses of the entries, for another thread.
@@ -126,9 +128,11 @@ impl PeerTable {
 
     /// Add an entry that stays until it is removed. `false` if the table is full.
     pub(crate) fn add(&mut self, at: SocketAddr) -> bool {
-        let key = self.by_socket.get(&at).copied().or_else(|| self.insert(at, Instant::now()));
-        let entry = key.and_then(|key| self.all.get_mut(key));
-        entry.map(|entry| entry.is_added = true).is_some()
+        let now = Instant::now();
+        let Some(key) = self.by_socket.get(&at).copied().or_else(|| self.insert(at, now)) else { return false };
+        self.all[key].is_added = true;
+        self.unanswered.insert(key, now);
+        true
     }
 
     /// Remove an entry.
@@ -181,6 +185,7 @@ impl PeerTable {
             && self.all.get(link.key).is_some_and(|entry| entry.at == from)
         {
             link.last_received = now;
+            self.unanswered.remove(link.key);
             return Learned::Known;
         }
         let known = self.by_address.get(&address).copied();
@@ -199,6 +204,7 @@ impl PeerTable {
             self.unbind(address);
         }
         self.bind(here, address, now);
+        self.unanswered.remove(here);
         if known.is_some() { Learned::Moved } else { Learned::New }
     }
 
@@ -241,6 +247,7 @@ impl PeerTable {
         if let Some(entry) = self.all.remove(key) {
             entry.links.iter().for_each(|address| _ = self.by_address.remove(address));
             self.by_socket.remove(&entry.at);
+            self.unanswered.remove(key);
             self.share().remove(&entry.at);
         }
     }
