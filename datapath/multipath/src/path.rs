@@ -15,7 +15,7 @@ const TRIAL_AFTER: Duration = Duration::from_millis(200);
 /// The pause between two searches on a path for peers that are known only elsewhere. A search is a broadcast, which on some transports is one
 /// frame to each peer, and each beacon that answers a peer would be one. While searches are wanted the pause doubles each time.
 const SEARCH_PAUSE: Duration = Duration::from_millis(50);
-const MAX_SEARCH_PAUSE: Duration = Duration::from_millis(1600);
+const MAX_SEARCH_PAUSE: Duration = Duration::from_millis(6400);
 
 /// A path takes no frames.
 #[derive(Clone, Copy)]

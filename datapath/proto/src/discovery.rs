@@ -146,7 +146,10 @@ impl<B: Buffer> Core<B> {
     #[cold]
     pub fn on_late(&mut self) {
         self.counters.late += 1;
-        self.broadcast_beacon(false);
+        // On a busy machine all nodes are late, again and again.
+        if self.discovery.late_news.try_take(self.now, self.discovery.peers.count()) {
+            self.broadcast_beacon(false);
+        }
     }
 
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {

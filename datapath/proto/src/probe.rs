@@ -39,6 +39,8 @@ const SWITCH_LEARNING_TIME: Duration = Duration::from_millis(12);
 const NIC_REOPEN_TIME: Duration = Duration::from_millis(250);
 /// Time between two rounds while the peer may be reopening its NIC.
 const NIC_REOPEN_INTERVAL: Duration = Duration::from_millis(16);
+/// Among many peers the pause between two rounds doubles each time, up to a second.
+const MAX_CROWDED_DOUBLINGS: u16 = 9;
 /// A peer that answered within this many rounds is answering now.
 const RECENT_ROUNDS: u16 = 2;
 /// After this many unanswered rounds a peer is silent. It may be reopening its NIC. Its earlier answers do not show
@@ -46,6 +48,8 @@ const RECENT_ROUNDS: u16 = 2;
 const SILENT_ROUNDS: u16 = 8;
 /// After this many unanswered rounds (48 ms at first) the transport is asked to try another path.
 const SUSPECT_ROUNDS: u16 = 2 * SILENT_ROUNDS;
+/// Among many peers, half a second at first.
+const CROWDED_SUSPECT_ROUNDS: u16 = 8;
 /// Unanswered rounds, two seconds of them, after which the peer counts as absent.
 const ABSENT_ROUNDS: u16 = 64;
 /// The shortest frame length to try: every NIC takes this much.
@@ -56,9 +60,7 @@ impl Probing {
     fn interval(&self, is_crowded: bool) -> Duration {
         match self.answered {
             ENOUGH_ANSWERS.. if self.unanswered < SILENT_ROUNDS => NIC_REOPEN_INTERVAL,
-            _ if is_crowded => {
-                ROUND_INTERVAL * (1 << self.unanswered.saturating_sub(1).min(15)).min(MAX_INTERVAL_FACTOR)
-            }
+            _ if is_crowded => ROUND_INTERVAL * (1 << self.unanswered.saturating_sub(1).min(MAX_CROWDED_DOUBLINGS)),
             _ => ROUND_INTERVAL * (1 << (self.unanswered / u16::from(ENOUGH_ANSWERS)).min(15)).min(MAX_INTERVAL_FACTOR),
         }
     }
@@ -151,9 +153,10 @@ impl<B: Buffer> Core<B> {
         }
         probing.unanswered = probing.unanswered.saturating_add(1);
         let Probing { id, question, length, .. } = *probing;
-        let next = now + probing.interval(self.discovery.probe_rounds.is_crowded(now));
+        let is_crowded = self.discovery.probe_rounds.is_crowded(now);
+        let next = now + probing.interval(is_crowded);
         let peer = record.peer.address;
-        if probing.unanswered.is_multiple_of(SUSPECT_ROUNDS) {
+        if probing.unanswered.is_multiple_of(if is_crowded { CROWDED_SUSPECT_ROUNDS } else { SUSPECT_ROUNDS }) {
             self.outputs.commands.push_back(Command::ReportLoss(peer));
         }
         self.time.timers.arm(&mut record.probe_timer, TimerKind::Probe, at as u16, next);
@@ -189,7 +192,8 @@ impl<B: Buffer> Core<B> {
         self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
         // The peer is there. It answers set-ups when it knows its path to this node.
         for flow in self.flows.in_setup_with(name) {
-            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = record.setup.tries.min(1));
+            let setups = self.flows.in_setup();
+            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.on_probed(setups));
         }
     }
 

@@ -32,6 +32,25 @@ impl BroadcastLimit {
     }
 }
 
+/// The limit on broadcasts of a node that was late: with few peers each time that it was, and with many no more often than it sends beacons.
+#[derive(Debug, Default)]
+pub(crate) struct LateNews {
+    next: Time,
+}
+
+impl LateNews {
+    const PAUSE_PER_PEER: Duration = Duration::from_millis(40);
+    const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+    pub(crate) fn try_take(&mut self, now: Time, peers: usize) -> bool {
+        let is_time = now >= self.next;
+        if is_time {
+            self.next = now + (LateNews::PAUSE_PER_PEER * peers as u32).min(LateNews::MAX_PAUSE);
+        }
+        is_time
+    }
+}
+
 /// The limit on beacons in answer to one peer. A peer that waits for an answer asks again and again, and after a pause this node finds
 /// all these questions at once. One answer is enough for them, or two if they came on two paths.
 #[derive(Clone, Copy, Debug, Default)]

@@ -48,6 +48,11 @@ impl Search {
         is_time
     }
 
+    /// Whether all nodes were last asked so long ago that a known peer may have moved since.
+    pub(crate) fn is_old(&self, now: Time, peers: usize) -> bool {
+        now - self.asked >= (4 * PAUSE_PER_PEER * peers as u32).min(4 * MAX_PAUSE)
+    }
+
     /// A node may be at an address that was just added, and is asked by itself. While more and more addresses are added, all are
     /// asked nevertheless, in the end.
     pub(crate) fn on_address_added(&mut self, now: Time) {

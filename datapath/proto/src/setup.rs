@@ -20,9 +20,11 @@ use crate::{EndpointId, FlowId};
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 const MAX_WAIT: Duration = Duration::from_millis(64);
 /// While this node asks many peers, each of these may be asked by as many, and answer late. So the longest wait grows with the number of
-/// set-ups, up to a third of a usual patience.
-const WAIT_PER_SETUP: Duration = Duration::from_millis(4);
-const MAX_CROWDED_WAIT: Duration = Duration::from_millis(500);
+/// set-ups.
+const WAIT_PER_SETUP: Duration = Duration::from_millis(8);
+const MAX_CROWDED_WAIT: Duration = Duration::from_secs(1);
+/// So many set-ups are many.
+const MANY_SETUPS: usize = 16;
 /// The longest wait of a search for an unknown peer. Each question is a broadcast that every node answers, and many nodes may search at
 /// once. A peer that comes later announces itself.
 const MAX_SEARCH_WAIT: Duration = Duration::from_secs(1);
@@ -61,6 +63,11 @@ impl Setup {
 
     fn renew_patience(&mut self, deadline: Time) {
         (self.deadline, self.total_tries) = (deadline, 0);
+    }
+
+    /// The peer probes its path to this node, and answers when it knows the path. Ask soon again.
+    pub(crate) fn on_probed(&mut self, setups: usize) {
+        self.tries = self.tries.min(if setups > MANY_SETUPS { 5 } else { 1 });
     }
 
     /// Count a question of one of so many set-ups. Returns when to ask again, or to give up.
@@ -211,7 +218,7 @@ impl<B: Buffer> Core<B> {
     #[cold]
     fn on_unanswered_setup(&mut self, now: Time, flow: Flow, peer: usize, times: u8) {
         let name = self.discovery.peers.records[peer].peer.name;
-        if times.is_power_of_two() {
+        if times.is_power_of_two() && self.discovery.search.is_old(now, self.discovery.peers.count()) {
             self.search(now);
         }
         self.discovery.peers.records[peer].is_unresponsive = true;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::peer_table::PeerKey;
 
 /// The pause after the first introduction. It doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(8);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
 struct Introduction {
