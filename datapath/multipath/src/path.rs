@@ -157,3 +157,17 @@ impl TransportPath {
         sent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_that_go_on_become_rare_and_the_first_after_a_rest_is_free() {
+        let (mut search, start) = (Search::default(), Instant::now());
+        let mut at = |ms| search.try_take(start + Duration::from_millis(ms));
+        let taken: Vec<u64> = (0..4000).filter(|ms| at(*ms)).collect();
+        assert_eq!(taken, [0, 50, 150, 350, 750, 1550, 3150]);
+        assert!(at(20_000) && !at(20_049) && at(20_050));
+    }
+}

@@ -114,7 +114,7 @@ impl<B: Buffer> Core<B> {
 
     pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Closing)?;
-        let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now, false, 0));
+        let (route, own, next) = (record.route, record.id, record.setup.next_try(self.now, false, Duration::ZERO));
         record.resend_timer.disarm();
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
         let acks = self.discovery.unknown_flows.closed_flow(own.flow, Some(own.nonce))?.closed.acks?;

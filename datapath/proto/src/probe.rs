@@ -191,9 +191,9 @@ impl<B: Buffer> Core<B> {
         let Peer { name, address: to, .. } = self.discovery.peers.records[at].peer;
         self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
         // The peer is there. It answers set-ups when it knows its path to this node.
+        let longest = self.longest_wait();
         for flow in self.flows.in_setup_with(name) {
-            let setups = self.flows.in_setup();
-            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.on_probed(setups));
+            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.on_probed(longest));
         }
     }
 

@@ -20,11 +20,10 @@ use crate::{EndpointId, FlowId};
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 const MAX_WAIT: Duration = Duration::from_millis(64);
 /// While this node asks many peers, each of these may be asked by as many, and answer late. So the longest wait grows with the number of
-/// set-ups.
+/// set-ups and peers. It stays a small part of the patience, because questions may be lost.
 const WAIT_PER_SETUP: Duration = Duration::from_millis(8);
 const MAX_CROWDED_WAIT: Duration = Duration::from_secs(1);
-/// So many set-ups are many.
-const MANY_SETUPS: usize = 16;
+const WAITS_OF_PATIENCE: u32 = 16;
 /// The longest wait of a search for an unknown peer. Each question is a broadcast that every node answers, and many nodes may search at
 /// once. A peer that comes later announces itself.
 const MAX_SEARCH_WAIT: Duration = Duration::from_secs(1);
@@ -66,16 +65,13 @@ impl Setup {
     }
 
     /// The peer probes its path to this node, and answers when it knows the path. Ask soon again.
-    pub(crate) fn on_probed(&mut self, setups: usize) {
-        self.tries = self.tries.min(if setups > MANY_SETUPS { 5 } else { 1 });
+    pub(crate) fn on_probed(&mut self, longest: Duration) {
+        self.tries = self.tries.min(if longest > 2 * MAX_WAIT { 5 } else { 1 });
     }
 
-    /// Count a question of one of so many set-ups. Returns when to ask again, or to give up.
-    pub(crate) fn next_try(&mut self, now: Time, is_search: bool, setups: usize) -> Time {
-        let longest = match is_search && now < self.deadline {
-            true => MAX_SEARCH_WAIT,
-            false => (WAIT_PER_SETUP * setups as u32).clamp(MAX_WAIT, MAX_CROWDED_WAIT),
-        };
+    /// Count a question. Returns when to ask again, or to give up.
+    pub(crate) fn next_try(&mut self, now: Time, is_search: bool, longest: Duration) -> Time {
+        let longest = if is_search && now < self.deadline { MAX_SEARCH_WAIT } else { longest.max(MAX_WAIT) };
         let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(longest);
         self.tries = self.tries.saturating_add(1);
         self.total_tries = self.total_tries.saturating_add(1);
@@ -163,10 +159,10 @@ impl<B: Buffer> Core<B> {
         if record.setup.tries >= MEMBER_TRIES {
             self.leave_silent_member(now, id);
         }
-        let setups = self.flows.in_setup();
+        let longest = self.longest_wait();
         let Some(record) = self.flows.by_flow(flow) else { return };
         let known = self.discovery.peers.by_name(record.peer.node_name);
-        let next = record.setup.next_try(now, known.is_none(), setups);
+        let next = record.setup.next_try(now, known.is_none(), longest);
         self.time.timers.arm(&mut record.resend_timer, TimerKind::Setup, flow.id(), next);
         let unanswered = record.setup.tries.saturating_sub(MOVED_TRIES);
         match known {
@@ -187,6 +183,13 @@ impl<B: Buffer> Core<B> {
                 }
             },
         }
+    }
+
+    /// The longest wait for an answer.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let peers = self.flows.in_setup().min(self.discovery.peers.count());
+        let most = (self.config.patience / WAITS_OF_PATIENCE).clamp(MAX_WAIT, MAX_CROWDED_WAIT);
+        (WAIT_PER_SETUP * peers as u32).clamp(MAX_WAIT, most)
     }
 
     /// A set-up is not given up while the peer is alive and does not poll. Nor is it while a process is alive whose beacon has not come,

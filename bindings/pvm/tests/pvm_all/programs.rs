@@ -32,7 +32,7 @@ fn messages_keep_their_order_while_a_pair_changes_its_route() {
 /// The 64 tasks with shared memory answer each other, and the others have datagrams only.
 #[test]
 fn more_tasks_than_shared_memory_has_places_for_talk_to_each_other() {
-    check("all", &["66", "4"], "shm+udp", "66 tasks, 4 rounds: all contents are right", 1000);
+    check("all", &["70", "4"], "shm+udp", "70 tasks, 4 rounds: all contents are right", 1000);
 }
 
 #[test]

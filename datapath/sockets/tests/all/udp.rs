@@ -7,7 +7,7 @@ use crate::ends::{
     udp_pair, until,
 };
 use am_sockets::{Udp, udp};
-use am_transport::{PeerAddressError, Transport, TransportExt};
+use am_transport::{Command, PeerAddressError, Transport, TransportExt};
 use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
@@ -356,4 +356,44 @@ fn a_sleeper_is_woken() {
     assert!(is_awake(250));
     assert_eq!(receive_so_many(&mut ends[1], 1), [0]);
     assert!(!is_awake(0));
+}
+
+/// Many set-ups repeat the command, and each peer that answers at once is asked once.
+#[test]
+fn an_introduction_goes_to_added_peers_that_have_not_answered() {
+    let mut ends = [udp(ANY), udp(ANY), udp(ANY)];
+    let places = [1, 2].map(|at| place(&ends[at]));
+    let introduce = |ends: &mut [Udp; 3]| {
+        let frame = numbered(&ends[0], Address::BROADCAST, 6, 60);
+        ends[0].control(Command::Introduce(am_wire::Buffer::bytes(&frame))).unwrap();
+        ends[0].flush();
+    };
+    let sent = |ends: &[Udp; 3]| counter(&ends[0], "udp_sent");
+    introduce(&mut ends);
+    assert_eq!(sent(&ends), 0, "no peer was added");
+    places.iter().for_each(|place| ends[0].add_peer(place).unwrap());
+    introduce(&mut ends);
+    assert_eq!(sent(&ends), 2);
+    // One answers.
+    receive(&mut ends[1]);
+    let (from, to) = (ends[1].caps().address, ends[0].caps().address);
+    let answer = numbered_as(&ends[1], from, Address::BROADCAST, 6, 60);
+    assert!(ends[1].send(to, &answer));
+    ends[1].flush();
+    until("it answers", || ends[0].receive(64, &mut drop) > 0);
+    // The other one is asked again, and not each time.
+    let start = std::time::Instant::now();
+    until("it is asked again", || {
+        introduce(&mut ends);
+        sent(&ends) >= 5
+    });
+    assert!(start.elapsed() >= std::time::Duration::from_millis(8 + 16 + 32), "{:?}", start.elapsed());
+    receive(&mut ends[1]);
+    assert!(is_quiet(&mut ends[1]), "it has answered");
+    // An address that is added again may be another run's.
+    let before = sent(&ends);
+    ends[0].add_peer(&places[0]).unwrap();
+    introduce(&mut ends);
+    receive(&mut ends[1]);
+    assert!(sent(&ends) > before);
 }
