@@ -67,7 +67,7 @@ pub(crate) struct PeerTable {
     earliest: Instant,
     /// The keys of `by_socket`.
     shared: SharedPeers,
-    pub(super) unanswered: Unanswered,
+    pub(super) unanswered: Unanswered<PeerKey>,
 }
 
 /// The entry that a link address is behind.

@@ -2,9 +2,8 @@
 //! seldom: many set-ups may search at once, and each asks for introductions.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
-
-use super::peer_table::PeerKey;
 
 /// The pause after the first introduction. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
@@ -16,25 +15,32 @@ struct Introduction {
     pause: Duration,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Unanswered(HashMap<PeerKey, Introduction>);
+/// By the key of an entry.
+#[derive(Debug)]
+pub(super) struct Unanswered<K>(HashMap<K, Introduction>);
 
-impl Unanswered {
+impl<K> Default for Unanswered<K> {
+    fn default() -> Unanswered<K> {
+        Unanswered(HashMap::new())
+    }
+}
+
+impl<K: Copy + Eq + Hash> Unanswered<K> {
     /// An entry was added, perhaps again.
-    pub(super) fn insert(&mut self, key: PeerKey, now: Instant) {
+    pub(super) fn insert(&mut self, key: K, now: Instant) {
         self.0.insert(key, Introduction { due: now, pause: FIRST_PAUSE });
     }
 
     /// Something has arrived from this entry, or it is no more.
     #[inline]
-    pub(super) fn remove(&mut self, key: PeerKey) {
+    pub(super) fn remove(&mut self, key: K) {
         if !self.0.is_empty() {
             self.0.remove(&key);
         }
     }
 
     /// Hand each entry that is due to `send`, until that returns `false`.
-    pub(super) fn take_due(&mut self, now: Instant, mut send: impl FnMut(PeerKey) -> bool) {
+    pub(super) fn take_due(&mut self, now: Instant, mut send: impl FnMut(K) -> bool) {
         let due = self.0.iter_mut().filter(|(_, introduction)| introduction.due <= now);
         for (key, introduction) in due {
             if !send(*key) {
