@@ -101,7 +101,7 @@ fn broadcasts_of_set_ups(are_known: bool) -> usize {
         if ms % 10 == 0 && ms < 640 {
             let missed = name(&format!("peer{ms}"));
             if are_known {
-                let (node, address) = (NodeId::of(&missed), Address::from_u64(2 << 40 | 5000 + ms));
+                let (node, address) = (NodeId::of(&missed), Address::from_u64((2 << 40) + 5000 + ms));
                 let peer = am_proto::Peer { node, incarnation: Incarnation(1), name: missed, address };
                 net.core(ALPHA).add_peer(peer);
             }
