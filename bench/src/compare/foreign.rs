@@ -11,13 +11,15 @@ use am_measure::sandbox::{self, Job, end_of, run, run_well};
 use am_measure::{Error, Watch};
 
 /// The files in the sandbox.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("mpi.c", include_str!("../../peers/mpi.c")),
     ("sockperf.sh", include_str!("../../peers/sockperf.sh")),
     ("iperf3.sh", include_str!("../../peers/iperf3.sh")),
     ("ucx.sh", include_str!("../../peers/ucx.sh")),
     ("fi.sh", include_str!("../../peers/fi.sh")),
     ("mpi.sh", include_str!("../../peers/mpi.sh")),
+    ("uring.c", include_str!("../../peers/uring.c")),
+    ("uring.sh", include_str!("../../peers/uring.sh")),
     sandbox::PVM_FILES[0],
     sandbox::PVM_FILES[1],
 ];

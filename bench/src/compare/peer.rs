@@ -30,6 +30,8 @@ const UCX: &str = "ucx: one way by its own account; p50 and p99 are from two mea
 const FI: &str = "fi: the mean of all messages, the first ones included, instead of p50; one at a time only, so no messages, bandwidth and CPU";
 const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 (8 from 64 KiB) MPI_Isend and MPI_Irecv, four windows \
                    ahead, until the receiver has all; both sides spin; CPU of both by getrusage, from inside";
+const URING: &str = "uring: the kernel's sockets by io_uring, as for MPI; from 16 KiB on a message leaves from registered memory by SEND_ZC, \
+                     which a veth copies all the same";
 const PVM: &str =
     "pvm: each message packed in place and unpacked; one way as for MPI; CPU of both tasks by getrusage, from inside";
 
@@ -45,7 +47,7 @@ const SHM: Wire = Wire::Local(LocalTransport::Shm);
 const MEMIF: Wire = Wire::Local(LocalTransport::Memif);
 const VIRTIO: Wire = Wire::Local(LocalTransport::VirtioUser);
 
-pub(super) static PEERS: [Peer; 37] = [
+pub(super) static PEERS: [Peer; 41] = [
     am("am", "active messages, one a frame", XDP, &[LARGE]),
     am("am-bundles", "active messages that may share a frame", XDP, &[LARGE]),
     am("am-udp", "active messages over kernel UDP", UDP, &[LARGE, RUNS]),
@@ -77,6 +79,24 @@ pub(super) static PEERS: [Peer; 37] = [
     script("sockperf-udp", "kernel UDP by sockperf, both sides spin", UDP, "sockperf.sh udp", KERNEL, &[SOCKPERF]),
     script("sockperf-tcp", "kernel TCP by sockperf, both sides spin", TCP, "sockperf.sh tcp", KERNEL, &[SOCKPERF]),
     script("iperf3", "kernel TCP by iperf3, both sides sleep", TCP, "iperf3.sh tcp", KERNEL, &[IPERF3]),
+    script("uring-udp", "kernel UDP by io_uring, both sides spin", UDP, "uring.sh udp spin", KERNEL, &[URING]),
+    script(
+        "uring-udp-sleeping",
+        "kernel UDP by io_uring, both sides sleep",
+        UDP,
+        "uring.sh udp sleep",
+        KERNEL,
+        &[URING],
+    ),
+    script("uring-tcp", "kernel TCP by io_uring, both sides spin", TCP, "uring.sh tcp spin", KERNEL, &[URING]),
+    script(
+        "uring-tcp-sleeping",
+        "kernel TCP by io_uring, both sides sleep",
+        TCP,
+        "uring.sh tcp sleep",
+        KERNEL,
+        &[URING],
+    ),
     script("ucx-tcp", "UCX active messages over its TCP transport", TCP, "ucx.sh tcp", KERNEL_TCP, &[UCX]),
     script("ucx-shm", "UCX active messages over POSIX shared memory", SHM, "ucx.sh shm", "posix", &[UCX]),
     script("fi-udp", "libfabric's udp datagrams", UDP, "fi.sh udp", "veth kernel udp", &[FI]),
