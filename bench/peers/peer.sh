@@ -51,6 +51,8 @@ serve() {
     port=$(printf %04X "$1") tries=0
     shift
     [ -p pipe ] || mkfifo pipe
+    # Here, because the next line may start late.
+    : >server
     head -c $((most + 1)) <pipe >server &
     "$@" >pipe 2>&1 </dev/null &
     server=$! net=/proc/$!/net
