@@ -3,7 +3,7 @@
 if [ "$2" = version ]; then
     needs cc
     echo '#include <liburing.h>' | cc -fsyntax-only -xc - >said 2>&1 || fail "cc finds no liburing.h: scripts/setup --with-peers"
-    printf '{"version":"Linux %s"}\n' "$(uname -r)"
+    printf '{"version":"Linux %s"}\n' "$(uname -r | cut -d- -f1)"
     exit
 fi
 [ -e uring ] || cc -O2 -o uring uring.c -luring

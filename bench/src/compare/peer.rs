@@ -16,6 +16,8 @@ const RUNS: &str =
     "am-udp: the kernel passes runs of frames over a veth as one (GSO), so its bandwidth is not that of a NIC";
 const BARE: &str =
     "raw: only messages that fit one frame; it sends the same frames again and again; lost ones are counted";
+const TOUCHED: &str =
+    "raw-touched: as raw, and each payload is copied into its frame and out of it: what a call that copies can reach";
 const DPDK: &str =
     "dpdk: each turn in its own process; frames of at most 1500 bytes on any wire; memif and virtio-user are no cables";
 const DATAGRAMS: &str = "udp: messages up to 65,507 bytes, one datagram each; the kernel passes runs of datagrams over a veth as one (GSO), so \
@@ -47,7 +49,7 @@ const SHM: Wire = Wire::Local(LocalTransport::Shm);
 const MEMIF: Wire = Wire::Local(LocalTransport::Memif);
 const VIRTIO: Wire = Wire::Local(LocalTransport::VirtioUser);
 
-pub(super) static PEERS: [Peer; 41] = [
+pub(super) static PEERS: [Peer; 42] = [
     am("am", "active messages, one a frame", XDP, &[LARGE]),
     am("am-bundles", "active messages that may share a frame", XDP, &[LARGE]),
     am("am-udp", "active messages over kernel UDP", UDP, &[LARGE, RUNS]),
@@ -68,6 +70,13 @@ pub(super) static PEERS: [Peer; 41] = [
         &[LARGE, DPDK],
     ),
     ours("raw", "bare AF_XDP frames, nothing above them", XDP, Driver::Raw, &[BARE]),
+    ours(
+        "raw-touched",
+        "bare AF_XDP frames whose payloads are copied in and out",
+        XDP,
+        Driver::Copied,
+        &[BARE, TOUCHED],
+    ),
     ours("raw-dpdk-memif", "bare frames by DPDK's memif", MEMIF, Driver::Raw, &[BARE, DPDK]),
     ours("raw-dpdk-virtio-user", "bare frames by DPDK's vhost and virtio-user", VIRTIO, Driver::Raw, &[BARE, DPDK]),
     ours("udp", "kernel UDP, both sides spin", UDP, Driver::Udp, &[DATAGRAMS]),
@@ -171,7 +180,7 @@ impl Peer {
             offload::find()?;
         }
         Ok(match driver {
-            Driver::Am | Driver::Raw => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
+            Driver::Am | Driver::Raw | Driver::Copied => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
             _ => format!("Linux {}", kernel()),
         })
     }

@@ -9,7 +9,10 @@ use am_measure::report::Cell;
 /// All plots: a title, and the peers whose curves share the plot, ours first. They are those between which a reader would
 /// choose, on one wire. A peer may be in two plots, as a reference.
 const FAMILIES: [(&str, &str); 7] = [
-    ("On the cable, past the kernel's sockets, and its UDP", "am am-bundles am-dpdk-af_packet am-dpdk-af_xdp raw udp"),
+    (
+        "On the cable, past the kernel's sockets, and its UDP",
+        "am am-bundles am-dpdk-af_packet am-dpdk-af_xdp raw raw-touched udp",
+    ),
     ("UDP", "am-udp am-udp-bundles udp udp-sleeping sockperf-udp fi-udp"),
     ("TCP: sockets", "am-tcp am-tcp-bundles tcp tcp-nagle tcp-sleeping tcp-no-offload sockperf-tcp iperf3"),
     ("Sockets by io_uring", "am-udp am-tcp udp tcp uring-udp uring-tcp uring-udp-sleeping uring-tcp-sleeping"),
