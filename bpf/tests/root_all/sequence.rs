@@ -259,7 +259,8 @@ fn planted_differences_are_found() {
         let object = crate::twins::compile(std::path::Path::new("steer.bpf.c"), &[option]);
         let c = Probe::load_object(object.bytes(), &CONFIG).unwrap_or_else(|error| panic!("{error}"));
         if has_sequencer() {
-            println!("{}", compare(seed(), 100_000, c).expect_err(option));
+            // It ends with the first difference. Of some there are a few in 100,000 frames.
+            println!("{}", compare(seed(), 2_000_000, c).expect_err(option));
         }
     }
 }
