@@ -20,8 +20,9 @@ const MAX_TOLD: usize = 2;
 const NOTICED_WITHIN: u64 = 2500;
 /// Milliseconds that may lie between an action of the driver and a process's note of it.
 const SLACK: u64 = 200;
-/// More messages than a connection has under way at its end.
-const MAX_UNDER_WAY: usize = 256;
+/// The most messages that a connection has under way at its end. A client sends on while replies are missing, and each request that was
+/// handled keeps one of its server's slots until its reply has been accepted: a node has this many.
+const MAX_UNDER_WAY: usize = 2048;
 /// Stands for the end of a connection that no book has the end of. It leaves room for [`SLACK`].
 const NEVER: u64 = u64::MAX - SLACK;
 
