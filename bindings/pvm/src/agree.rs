@@ -137,19 +137,19 @@ impl Word {
     }
 }
 
-/// Send some bytes by PVM's own route, whatever the program thinks of direct routes. While PVM's `mroute` runs they wait for its end.
-fn send_own(library: &Library, to: c_int, context: c_int, tag: c_int, bytes: &[u8]) {
+/// Some bytes for PVM's own route.
+fn own_message(library: &Library, to: c_int, context: c_int, tag: c_int, bytes: &[u8]) -> OwnMessage {
     let message = library.build(&[bytes], XDR);
     // SAFETY: made above.
     unsafe {
         (*message).source = library.own_tid();
         (*message).context = context;
     }
-    pvm_route::send_own(library, OwnMessage { message: Loose::new(message), to, tag });
+    OwnMessage { message: Loose::new(message), to, tag }
 }
 
 fn say(library: &Library, to: c_int, word: &Word) {
-    send_own(library, to, CONTROL, NO_OPERATION, &word.bytes());
+    pvm_route::send_own(library, own_message(library, to, CONTROL, NO_OPERATION, &word.bytes()));
 }
 
 /// Let the daemon say, once, when this task exits.
@@ -159,15 +159,16 @@ fn watch(library: &Library, task: c_int) {
     }
     let numbers = [EXIT_OF_TASK, CONTROL, TASK_EXIT, 1, task];
     let bytes: Vec<u8> = numbers.into_iter().flat_map(c_int::to_be_bytes).collect();
-    send_own(library, DAEMON, DAEMON_CONTEXT, NOTIFY, &bytes);
+    pvm_route::send_own(library, own_message(library, DAEMON, DAEMON_CONTEXT, NOTIFY, &bytes));
 }
 
-/// Refuse a direct route to a task that has this library.
+/// Refuse a direct route to a task that has this library. At once: that task waits for the answer within its `mroute`, and this one may wait
+/// within its own for the answer of another.
 pub(crate) fn refuse_direct_route(library: &Library, task: c_int) {
     // PVM's protocol, no, and an empty text with its end.
     let numbers = [PROTOCOL, 1, 1, 0];
     let bytes: Vec<u8> = numbers.into_iter().flat_map(c_int::to_be_bytes).collect();
-    send_own(library, task, CONTROL, CONNECT_ANSWER, &bytes);
+    pvm_route::send_now(library, own_message(library, task, CONTROL, CONNECT_ANSWER, &bytes));
 }
 
 /// Offer active messages to this task, once.

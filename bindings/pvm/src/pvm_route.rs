@@ -96,7 +96,20 @@ fn as_handler(work: impl Fn() -> c_int + Copy) -> c_int {
     found.get()
 }
 
-/// Send a message of this library: now, or when PVM's `mroute` returns.
+/// Send a message of this library, whatever the program thinks of direct routes. Returns how many messages have arrived meanwhile.
+pub(crate) fn send_now(library: &Library, own: OwnMessage) -> c_int {
+    let OwnMessage { message, to, tag } = own;
+    let message = message.into_raw();
+    // SAFETY: a message of this library's, in no list.
+    let mid = unsafe { (*message).mid };
+    // What it cannot send now, it sends later. Without the daemon the program's next call fails.
+    let count = library.with_route_option(ALLOWED, || call(library, mid, to, tag, NOW)).max(0);
+    // SAFETY: PVM has its own reference.
+    unsafe { (library.free_message)(message) };
+    count
+}
+
+/// Send a message of this library for which no task waits: now, or when PVM's `mroute` returns.
 pub(crate) fn send_own(library: &Library, own: OwnMessage) {
     ANSWERS.lock().push_back(own);
     if within() != Within::Route {
@@ -109,13 +122,7 @@ fn send_answers(library: &Library) -> c_int {
     let mut count = 0;
     loop {
         let next = ANSWERS.lock().pop_front();
-        let Some(OwnMessage { message, to, tag }) = next else { return count };
-        let message = message.into_raw();
-        // SAFETY: a message of this library's, in no list.
-        let mid = unsafe { (*message).mid };
-        // What it cannot send now, it sends later. Without the daemon the program's next call fails.
-        count += library.with_route_option(ALLOWED, || call(library, mid, to, tag, NOW)).max(0);
-        // SAFETY: PVM has its own reference.
-        unsafe { (library.free_message)(message) };
+        let Some(own) = next else { return count };
+        count += send_now(library, own);
     }
 }
