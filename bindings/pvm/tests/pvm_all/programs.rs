@@ -70,6 +70,14 @@ fn direct_routes_are_not_needed_where_they_are_wanted() {
     check("order", &["2000", NONE], "shm", "2000 messages in their order", 2500);
 }
 
+/// Each waits in PVM's `mroute` for the answers of the others.
+#[test]
+fn tasks_that_ask_each_other_for_direct_routes_at_once_are_answered() {
+    for _ in 0..4 {
+        check("all", &["8", "4", "3"], "udp", "8 tasks, 4 rounds: all contents are right", 0);
+    }
+}
+
 #[test]
 fn tasks_without_the_library_get_their_messages() {
     // PVM loses the order of a pair whose direct route opens under load, so that is not asked for here.
