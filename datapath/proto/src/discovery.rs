@@ -12,6 +12,7 @@ use crate::node::Core;
 use crate::output::{Command, Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
 use crate::presence::FIRST_BEACON_PAUSE;
+use crate::rate_limit::LATENESS;
 use crate::time::{Time, TimerKind};
 
 impl<B: Buffer> Core<B> {
@@ -147,7 +148,7 @@ impl<B: Buffer> Core<B> {
     pub fn on_late(&mut self) {
         self.counters.late += 1;
         // On a busy machine all nodes are late, again and again.
-        if self.discovery.late_news.try_take(self.now, self.discovery.peers.count()) {
+        if self.discovery.late_news.try_take(self.now, self.discovery.peers.count(), &LATENESS) {
             self.broadcast_beacon(false);
         }
     }

@@ -15,6 +15,7 @@ use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
+use crate::rate_limit::UNKNOWN_FLOWS;
 use crate::receive_queue::Verdict;
 use crate::segment_key::is_auth_code;
 
@@ -121,7 +122,12 @@ impl<B: Buffer> Core<B> {
         }
         match self.discovery.unknown_flows.closed_flow(flow, nonce) {
             Some(closed_flow) => self.sending.control.push(closed_flow.to, Control::Closed(closed_flow.closed)),
-            None if self.discovery.unknown_flows.broadcasts.try_take(self.now, self.discovery.peers.count()) => {
+            None if self.discovery.unknown_flows.broadcasts.try_take(
+                self.now,
+                self.discovery.peers.count(),
+                &UNKNOWN_FLOWS,
+            ) =>
+            {
                 self.broadcast_beacon(false)
             }
             None => return,

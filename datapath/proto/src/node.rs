@@ -20,7 +20,7 @@ use crate::mutants::{self, Mutant};
 use crate::output::{Command, Event, FlowState, NameConflict, Peer};
 use crate::peers::{PeerRun, Peers, QuietPeer, UNKNOWN_RUN};
 use crate::presence::{FIRST_BEACON_PAUSE, Watch};
-use crate::rate_limit::{LateNews, ProbeRounds, RateLimit};
+use crate::rate_limit::{BroadcastLimit, ProbeRounds, RateLimit};
 use crate::rtt::Timing;
 use crate::search::Search;
 use crate::senders::Senders;
@@ -119,7 +119,7 @@ pub(crate) struct Discovery {
     pub(crate) search: Search,
     pub(crate) probe_rounds: ProbeRounds,
     /// Broadcasts which say that this node polls again.
-    pub(crate) late_news: LateNews,
+    pub(crate) late_news: BroadcastLimit,
     pub(crate) not_polling: NotPolling,
     /// When the last frame without this node's segment key arrived.
     pub(crate) unauthenticated_at: Option<Time>,

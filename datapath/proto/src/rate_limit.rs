@@ -8,12 +8,24 @@ use core::time::Duration;
 use crate::mutants::{self, Mutant};
 use crate::time::Time;
 
-/// The pause for each receiver: at most 5000 frames a second.
-const PAUSE_PER_RECEIVER: Duration = Duration::from_micros(200);
-/// The shortest pause, with few receivers.
-const MIN_PAUSE: Duration = Duration::from_millis(5);
-/// The longest pause: forged nodes must not silence this one.
-const MAX_PAUSE: Duration = Duration::from_millis(200);
+/// The pauses between broadcasts of a kind: for each receiver, the shortest and the longest.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    per_receiver: Duration,
+    least: Duration,
+    most: Duration,
+}
+
+/// Of broadcasts because of unknown flows: at most 5000 frames a second, and forged nodes must not silence this one.
+pub(crate) const UNKNOWN_FLOWS: Pauses = Pauses {
+    per_receiver: Duration::from_micros(200),
+    least: Duration::from_millis(5),
+    most: Duration::from_millis(200),
+};
+
+/// Of broadcasts of a node that was late: with few peers each time that it was, and with many no more often than it sends beacons.
+pub(crate) const LATENESS: Pauses =
+    Pauses { per_receiver: Duration::from_millis(40), least: Duration::ZERO, most: Duration::from_secs(5) };
 
 /// The limit on broadcasts.
 #[derive(Debug, Default)]
@@ -23,29 +35,10 @@ pub(crate) struct BroadcastLimit {
 
 impl BroadcastLimit {
     /// Whether a broadcast is allowed now. If so, it starts the pause.
-    pub(crate) fn try_take(&mut self, now: Time, receivers: usize) -> bool {
+    pub(crate) fn try_take(&mut self, now: Time, receivers: usize, pauses: &Pauses) -> bool {
         let is_time = now >= self.next;
         if is_time {
-            self.next = now + (PAUSE_PER_RECEIVER * receivers as u32).clamp(MIN_PAUSE, MAX_PAUSE);
-        }
-        is_time
-    }
-}
-
-/// The limit on broadcasts of a node that was late: with few peers each time that it was, and with many no more often than it sends beacons.
-#[derive(Debug, Default)]
-pub(crate) struct LateNews {
-    next: Time,
-}
-
-impl LateNews {
-    const PAUSE_PER_PEER: Duration = Duration::from_millis(40);
-    const MAX_PAUSE: Duration = Duration::from_secs(5);
-
-    pub(crate) fn try_take(&mut self, now: Time, peers: usize) -> bool {
-        let is_time = now >= self.next;
-        if is_time {
-            self.next = now + (LateNews::PAUSE_PER_PEER * peers as u32).min(LateNews::MAX_PAUSE);
+            self.next = now + (pauses.per_receiver * receivers as u32).clamp(pauses.least, pauses.most);
         }
         is_time
     }
@@ -87,8 +80,8 @@ impl ProbeRounds {
     /// A dozen silent peers make this many rounds in that time.
     const MANY: u32 = 256;
 
-    /// Count a round. Returns whether there are so many that a silent peer is to be probed less often: it may be silent because as many
-    /// nodes probe it.
+    /// Count a round. Returns whether an interval has more than [`MANY`](Self::MANY) of them. Then a silent peer is probed less often: the
+    /// probes of all nodes may keep it from answering.
     pub(crate) fn is_crowded(&mut self, now: Time) -> bool {
         let passed = now - self.since;
         if passed >= ProbeRounds::INTERVAL {
@@ -135,7 +128,10 @@ mod tests {
 
     fn in_a_second(receivers: usize) -> usize {
         let mut limit = BroadcastLimit::default();
-        (0..1_000_000).step_by(100).filter(|&at| limit.try_take(Time(1) + Duration::from_micros(at), receivers)).count()
+        (0..1_000_000)
+            .step_by(100)
+            .filter(|&at| limit.try_take(Time(1) + Duration::from_micros(at), receivers, &UNKNOWN_FLOWS))
+            .count()
     }
 
     #[test]
