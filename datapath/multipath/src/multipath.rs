@@ -135,10 +135,12 @@ impl Multipath {
     #[cold]
     fn flood(&mut self, to: Address, class: &FrameClass, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
-        let on_a_path = self.paths.iter().any(|path| path.inner.peer(to).is_known);
         let JointState { caps, peers, .. } = &self.joint;
         let peer = peers.index(to).map(|index| &peers.all[index]);
-        let (usable, last_resort) = (usable(&self.paths), with_link_error(&self.paths));
+        // Only of a peer that is not known here, because a transport may write its address for the answer.
+        let knows = |path: &TransportPath| peer.is_none() && path.inner.peer(to).is_known;
+        let (usable, last_resort, static_on) =
+            (usable(&self.paths), with_link_error(&self.paths), those(&self.paths, knows));
         // A peer that no usable path reaches may still be heard of by one with a link error.
         let is_cut_off = peer.is_some_and(|peer| peer.best_path(usable).is_none());
         let takes = |(number, path): &(usize, &mut TransportPath)| {
@@ -147,7 +149,7 @@ impl Multipath {
         for (number, path) in self.paths.iter_mut().enumerate().filter(takes) {
             let link = match peer.map(|peer| (peer.paths[number].address, peer.known_paths())) {
                 // A static peer, on the path of its address. On another path a frame to it would be flooded.
-                None if on_a_path && !path.inner.peer(to).is_known => match path.may_search() {
+                None if static_on.0 != 0 && !static_on.has(number) => match path.may_search() {
                     true => Address::BROADCAST,
                     false => continue,
                 },
@@ -282,18 +284,22 @@ impl Multipath {
     }
 }
 
+/// The paths for which `is_one` holds.
+#[inline]
+fn those(paths: &[TransportPath], is_one: impl Fn(&TransportPath) -> bool) -> UsablePaths {
+    UsablePaths(paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(is_one(path)) << at))
+}
+
 /// The paths that can be used now.
 #[inline]
 fn usable(paths: &[TransportPath]) -> UsablePaths {
-    UsablePaths(
-        paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(path.unusable_reason().is_none()) << at),
-    )
+    those(paths, |path| path.unusable_reason().is_none())
 }
 
 /// The paths with a link error: the last resort.
 #[cold]
 fn with_link_error(paths: &[TransportPath]) -> UsablePaths {
-    UsablePaths(paths.iter().enumerate().fold(0, |bits, (at, path)| bits | u8::from(path.link_error.is_some()) << at))
+    those(paths, |path| path.link_error.is_some())
 }
 
 impl Transport for Multipath {
