@@ -29,9 +29,9 @@ pub(crate) struct OwnMessage {
     pub(crate) tag: c_int,
 }
 
-/// Those that answer what PVM's `mroute` has received, until it returns. PVM has a queue for what is sent meanwhile, and ends the program if that
+/// Those for which no task waits, while PVM's `mroute` runs. PVM has a queue for what is sent meanwhile, and ends the program if that
 /// gets a hundred messages: as many as the offers of fifty tasks cause.
-static ANSWERS: Mutex<VecDeque<OwnMessage>> = Mutex::new(VecDeque::new());
+static WAITING: Mutex<VecDeque<OwnMessage>> = Mutex::new(VecDeque::new());
 
 /// What is under way, when a handler of the program calls PVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) fn during<T>(what: Within, work: impl FnOnce() -> T) -> T {
 pub(crate) fn route(library: &Library, mid: c_int, to: c_int, tag: c_int, time: Option<&timeval>) -> c_int {
     let is_inner = within() == Within::Route;
     let count = call(library, mid, to, tag, time);
-    let more = if is_inner { 0 } else { send_answers(library) };
+    let more = if is_inner { 0 } else { send_waiting(library) };
     if count < 0 { count } else { count + more }
 }
 
@@ -111,17 +111,17 @@ pub(crate) fn send_now(library: &Library, own: OwnMessage) -> c_int {
 
 /// Send a message of this library for which no task waits: now, or when PVM's `mroute` returns.
 pub(crate) fn send_own(library: &Library, own: OwnMessage) {
-    ANSWERS.lock().push_back(own);
+    WAITING.lock().push_back(own);
     if within() != Within::Route {
-        send_answers(library);
+        send_waiting(library);
     }
 }
 
-/// Returns how many messages have arrived meanwhile.
-fn send_answers(library: &Library) -> c_int {
+/// Send those that waited. Returns how many messages have arrived meanwhile.
+fn send_waiting(library: &Library) -> c_int {
     let mut count = 0;
     loop {
-        let next = ANSWERS.lock().pop_front();
+        let next = WAITING.lock().pop_front();
         let Some(own) = next else { return count };
         count += send_now(library, own);
     }

@@ -280,7 +280,11 @@ fn receive(library: &'static Library, before: u32, time: Option<&timeval>, is_lo
     let mut idle = Idle::default();
     loop {
         // A call that only looks sees all that has arrived.
-        _ = if is_look { deliver(library) > 0 } else { deliver_one(library) };
+        if is_look {
+            deliver(library);
+        } else {
+            deliver_one(library);
+        }
         let error = look_if_due(library).min(0);
         let count = given_since(before);
         if error < 0 {
