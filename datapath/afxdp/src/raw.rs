@@ -194,17 +194,21 @@ impl Raw {
         self.submit(from)
     }
 
-    /// As [`send`](Raw::send), but first `fill` gets each frame, or its first piece, and may change its bytes. The
-    /// length stays.
+    /// As [`send`](Raw::send), but first `fill` gets each frame, and may change its bytes. A frame may be in several pieces:
+    /// `fill` gets where each begins in the frame, and its bytes. The length stays.
     ///
     /// # Errors
     /// The socket's.
     #[inline]
-    pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+    pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(usize, &mut [u8])) -> io::Result<usize> {
         let from = self.first_to_send(count);
-        for entry in self.outgoing[from..].iter().step_by(self.pieces) {
-            // SAFETY: its chunk is on the stack, so in no ring.
-            fill(unsafe { self.memory.bytes(entry) });
+        for frame in self.outgoing[from..].chunks_exact(self.pieces) {
+            let mut begin = 0;
+            for entry in frame {
+                // SAFETY: its chunk is on the stack, so in no ring.
+                fill(begin, unsafe { self.memory.bytes(entry) });
+                begin += entry.len as usize;
+            }
         }
         self.submit(from)
     }

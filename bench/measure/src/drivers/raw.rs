@@ -36,8 +36,9 @@ pub(crate) trait Device {
     /// Send that frame `count` times. Returns how often there was room.
     fn send(&mut self, count: usize) -> io::Result<usize>;
 
-    /// Send it `count` times, after `fill` has written the bytes of each.
-    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
+    /// Send it `count` times, after `fill` has written the bytes of each. A frame may be in several pieces: `fill` gets each of them,
+    /// and where it begins in the frame.
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(usize, &mut [u8])) -> io::Result<usize>;
 
     /// Receive at most `budget` frames. A frame for which `each` returns `true` is sent back as it is then. A frame may
     /// arrive in several pieces: `each` learns whether more follow, and its answer for the first piece counts.
@@ -125,7 +126,7 @@ impl Device for am_afxdp::raw::Raw {
     }
 
     #[inline]
-    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(usize, &mut [u8])) -> io::Result<usize> {
         self.send_each(count, fill)
     }
 
@@ -149,6 +150,15 @@ fn turn(frame: &mut [u8]) {
         let (to, from) = addresses.split_at_mut(6);
         to.swap_with_slice(from);
     }
+}
+
+/// The payload's bytes in the piece of a frame that begins there, and what belongs there.
+#[inline]
+fn part<'a, 'b>(begin: usize, piece: &'a mut [u8], payload: &'b [u8]) -> (&'a mut [u8], &'b [u8]) {
+    let header = ETHERNET_HEADER.saturating_sub(begin);
+    let from = &payload[begin + header - ETHERNET_HEADER..];
+    let length = from.len().min(piece.len() - header);
+    (&mut piece[header..header + length], &from[..length])
 }
 
 impl<D: Device> Channel for RawChannel<D> {
@@ -175,11 +185,19 @@ impl<D: Device> Channel for RawChannel<D> {
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let count = self.burst(count);
         let RawChannel { raw, content, .. } = self;
-        let (payload, end) = (content.bytes(), ETHERNET_HEADER + content.bytes().len());
+        let payload = content.bytes();
         let sent = match self.driver {
-            Driver::AllDma => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].fill(IN_PLACE_BYTE)),
-            Driver::Copied => raw.send_each(count, &mut |frame| frame[ETHERNET_HEADER..end].copy_from_slice(payload)),
-            Driver::Hybrid => raw.send_each(count, &mut |frame| provide(&mut frame[ETHERNET_HEADER..end], payload)),
+            Driver::AllDma => {
+                raw.send_each(count, &mut |begin, piece| part(begin, piece, payload).0.fill(IN_PLACE_BYTE))
+            }
+            Driver::Copied => raw.send_each(count, &mut |begin, piece| {
+                let (to, from) = part(begin, piece, payload);
+                to.copy_from_slice(from);
+            }),
+            Driver::Hybrid => raw.send_each(count, &mut |begin, piece| {
+                let (to, from) = part(begin, piece, payload);
+                provide(to, from);
+            }),
             _ => raw.send(count),
         };
         sent.map_err(failed)
@@ -313,8 +331,8 @@ impl Device for DpdkRaw {
     }
 
     #[inline]
-    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
-        Ok(self.send_each(count, fill))
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(usize, &mut [u8])) -> io::Result<usize> {
+        Ok(self.send_each(count, &mut |frame| fill(0, frame)))
     }
 
     #[inline]
@@ -352,12 +370,12 @@ pub(super) mod tests {
         }
 
         fn send(&mut self, count: usize) -> io::Result<usize> {
-            self.send_each(count, &mut |_| {})
+            self.send_each(count, &mut |_, _| {})
         }
 
-        fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(usize, &mut [u8])) -> io::Result<usize> {
             for _ in 0..count {
-                fill(&mut self.frame);
+                self.frame.chunks_mut(self.piece).enumerate().for_each(|(at, piece)| fill(at * self.piece, piece));
                 let mut frame = self.frame.clone();
                 (self.bend)(&mut frame);
                 self.out.borrow_mut().push_back(frame);
@@ -415,6 +433,27 @@ pub(super) mod tests {
                 let (messages, bytes, wrong) = (MESSAGES as u64, (MESSAGES * length) as u64, wrong as u64);
                 let arrived = [far.receive(BATCH).unwrap(), near.receive(BATCH).unwrap()];
                 assert_eq!(arrived, [Arrived { messages, bytes, wrong, control: None }; 2], "pieces of {piece}");
+            }
+        }
+    }
+
+    /// As over long frames, which a device has in several pieces: each piece gets its own part of the payload.
+    #[test]
+    fn payloads_that_are_written_for_each_frame_arrive_whole() {
+        for driver in [Driver::AllDma, Driver::Copied, Driver::Hybrid] {
+            for (piece, size) in [(64, 20), (9014, 1500), (512, 1500), (4096, 9000)] {
+                let [mut near, mut far] = bent(|_| {}, piece, size).map(|side| side.of(driver));
+                near.prepare(size).unwrap();
+                far.prepare(size).unwrap();
+                near.raw.frame[ETHERNET_HEADER..][..size].fill(0);
+                near.send(MESSAGES).unwrap();
+                let (messages, bytes) = (MESSAGES as u64, (MESSAGES * size) as u64);
+                let arrived = far.receive(BATCH).unwrap();
+                assert_eq!(
+                    arrived,
+                    Arrived { messages, bytes, wrong: 0, control: None },
+                    "{driver:?}, pieces of {piece}"
+                );
             }
         }
     }

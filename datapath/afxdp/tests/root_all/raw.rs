@@ -81,8 +81,8 @@ fn each_frame_arrives_with_what_was_written_into_it() {
     cable.ends[0].write(&frame).unwrap();
     let (mut written, mut seen) = (0u64, 0u64);
     for _ in 0..200 {
-        let mut number = |frame: &mut [u8]| {
-            assert_eq!(frame.len(), 100);
+        let mut number = |begin: usize, frame: &mut [u8]| {
+            assert_eq!((begin, frame.len()), (0, 100));
             frame[ETHERNET_HEADER..][..8].copy_from_slice(&written.to_be_bytes());
             written += 1;
         };
