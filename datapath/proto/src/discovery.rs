@@ -72,6 +72,7 @@ impl<B: Buffer> Core<B> {
     /// address by beacons: a few follow soon, because each peer first asks whether the old address still answers.
     pub fn set_address(&mut self, now: Time, address: Address) {
         self.config.address = address;
+        self.flows.forget_templates();
         for id in self.flows.filter(|record| record.phase == Phase::Open) {
             self.set_reject_template(id);
         }
@@ -252,7 +253,7 @@ impl<B: Buffer> Core<B> {
         let is_its = |&(id, run): &PeerRun| id == peer.node && run == peer.incarnation;
         for id in self.flows.filter_of(is_its, |record| record.route.to != peer.address) {
             let Some(record) = self.flows.get_mut(id) else { continue };
-            record.route.to = peer.address;
+            record.route_to(peer.address);
             if record.phase == Phase::Open {
                 self.set_reject_template(id);
             }

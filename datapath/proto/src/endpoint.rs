@@ -216,6 +216,21 @@ impl<B> Endpoints<B> {
         numbers
     }
 
+    /// The queue for a message that is the next one of its flow. Put it there. `None` if that may need more than a push.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, id: EndpointId, class: Class, handler: u8) -> Option<&mut VecDeque<Delivery<B>>> {
+        if self.waiting_count >= self.plenty || !self.reorder_buffer.is_empty() || !self.refused.is_empty() {
+            return None;
+        }
+        let endpoint = self.endpoints.get_mut(id.0 as usize)?.as_mut()?;
+        let queue = &mut endpoint.received[class];
+        if queue.capacity() == 0 || !endpoint.handlers[class].has(handler) {
+            return None;
+        }
+        self.waiting_count += 1;
+        Some(queue)
+    }
+
     /// Put a message into its endpoint's queue, or into the reorder buffer if earlier messages are missing. Returns
     /// `false`, and drops the message, if its endpoint does not have the handler, or its number is refused.
     #[inline(always)]

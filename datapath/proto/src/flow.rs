@@ -4,7 +4,7 @@ use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
 use am_wire::control::{FlowParameters, Incarnation, Name, NodeId, Refusal};
-use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
+use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq, Template};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
 use crate::peers::KnownPath;
@@ -188,6 +188,8 @@ pub(crate) struct FlowRecord {
     /// The number of this node's first request, less the number of the peer's first reply.
     reply_offset: u32,
     pub(crate) route: Route,
+    /// The part of the headers that is the same in all messages. `None` until the first message leaves on this route.
+    pub(crate) template: Option<Template>,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
     pub(crate) rejects: RejectQueue,
@@ -233,6 +235,7 @@ impl FlowRecord {
             setup,
             reply_offset: 0,
             route: Route::NONE,
+            template: None,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass(credits.map(|credits| ReceiveQueue::new(Seq(0), credits))),
             rejects: RejectQueue::default(),
@@ -317,6 +320,7 @@ impl FlowRecord {
             max_body: max_frame.saturating_sub(framing.body_at()) as u32,
             max_message: offer.max_message,
         };
+        self.template = None;
         self.reply_offset = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
         for class in Class::ALL {
             let credits = offer.credits[class.index()];
@@ -329,6 +333,12 @@ impl FlowRecord {
         self.resend_timer.disarm();
         self.setup.deadline = now;
         self.phase = Phase::Open;
+    }
+
+    /// The peer is at this address from now on.
+    pub(crate) fn route_to(&mut self, to: Address) {
+        self.route.to = to;
+        self.template = None;
     }
 
     /// On an ordered flow: whether a request was handled, judged by the replies that arrived. Each reply answers

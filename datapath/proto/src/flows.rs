@@ -229,6 +229,11 @@ impl Flows {
         active.chain(self.idle.iter_of(&is_its).filter(|record| which(record)).map(|record| record.id)).collect()
     }
 
+    /// This node has another address.
+    pub(crate) fn forget_templates(&mut self) {
+        self.records.iter_mut().flatten().for_each(|record| record.template = None);
+    }
+
     pub(crate) fn iter_active(&self) -> impl Iterator<Item = &FlowRecord> {
         self.records.iter().flatten().map(|record| &**record)
     }

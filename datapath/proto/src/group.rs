@@ -74,7 +74,7 @@ impl<B: Buffer> Core<B> {
         record.phase = Phase::Connecting(AskedMember::new(member, no_redirect));
         record.setup.tries = 0;
         // A repeated answer of the member that was asked before finds no flow that waits for it.
-        record.route.to = Address::default();
+        record.route_to(Address::default());
     }
 
     /// The member that a flow asks for was silent for long. Ask the first one again, which answered, or where that is silent,

@@ -136,6 +136,14 @@ impl ReceiveQueue {
         0
     }
 
+    /// Accept the next message, while none is missing. Returns the low 16 bits of its number.
+    #[inline]
+    pub(crate) fn accept_next(&mut self) -> u16 {
+        let seq = self.accepted;
+        self.accepted = seq.plus(1);
+        seq.0 as u16
+    }
+
     /// How many messages beyond a gap make the missing ones count as lost. With little credit the sender cannot send
     /// [`LOSS_THRESHOLD`] of them, so fewer are enough.
     fn loss_threshold(&self) -> u16 {

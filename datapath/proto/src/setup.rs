@@ -243,7 +243,7 @@ impl<B: Buffer> Core<B> {
         }
         let Some(known) = known else { return };
         record.peer.node = Some((peer.peer.node, peer.peer.incarnation));
-        record.route.to = peer.peer.address;
+        record.route_to(peer.peer.address);
         let question = Connect {
             id: record.setup.id,
             node: self.config.node,

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::{iter, mem};
 
-use am_wire::{Class, Flow, Header, Kind, Seq};
+use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::time::Time;
 
@@ -70,13 +70,6 @@ impl<B> Slot<B> {
     #[inline]
     pub(crate) fn is_to_be_sent(&self) -> bool {
         self.queued && self.skip == Skip::No
-    }
-
-    /// The header of its message in a frame of its own.
-    #[inline(always)]
-    pub(crate) fn header(&self, flow: Flow, nonce: u16) -> Header {
-        let &Slot { kind, handler, words, seq, .. } = self;
-        Header { kind, flow, nonce, handler, words, seq: seq.0 }
     }
 
     /// The message leaves, alone unless the caller changes that. Returns whether it left before.

@@ -11,15 +11,16 @@
 use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
 use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
+use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind, Piggyback, ShortMessage, Template};
 
+use crate::config::Config;
 use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
-use crate::flow::{Phase, Route};
+use crate::flow::{FlowRecord, Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Transmit;
 use crate::reordering::LOSS_THRESHOLD;
-use crate::slots::{NO_SLOT, Skip, SlotIndex};
+use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex};
 
 /// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
 /// later messages to report the loss.
@@ -115,19 +116,28 @@ impl<B: Buffer> Core<B> {
             return None;
         }
         let record = self.flows.active(slot.flow)?;
-        let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
-        let header = slot.header(flow, nonce);
-        let frame = slot.frame.as_mut()?;
+        let &mut Slot { class, kind, handler, words, seq, body, .. } = slot;
+        let (to, body, frame) = (record.route.to, body as usize, slot.frame.as_mut()?);
         // There is no space while the NIC still holds the frame: its bytes must not change then.
         if let Some(space) = frame.space() {
-            let acks_due = &mut self.sending.acks_due;
-            let piggyback = record.piggyback_for(slot.class, framing, body, &mut self.counters, acks_due);
-            let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-            // A withdrawn message is longer than any frame.
-            if frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).is_err() {
-                return self.send_withdrawal(link, fresh, send);
+            let is_message = matches!(kind, Kind::Request | Kind::Reply);
+            if is_message && record.template.as_ref().is_some_and(|template| template.takes(body)) {
+                let acks = record.take_piggyback();
+                if let (Some(template), Some(space)) = (&record.template, space.first_chunk_mut()) {
+                    self.counters.piggybacks_sent += 1;
+                    template.emit(space, &ShortMessage { class, handler, words, seq, body, acks });
+                }
+            } else {
+                let Route { flow, nonce, framing, .. } = record.route;
+                let acks_due = &mut self.sending.acks_due;
+                let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, acks_due);
+                let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
+                if !record.emit(&self.config, space, &header, body, piggyback) {
+                    // A withdrawn message is longer than any frame.
+                    return self.send_withdrawal(link, fresh, send);
+                }
             }
-        } else if header.kind == Kind::Reject {
+        } else if kind == Kind::Reject {
             return self.send_withdrawal(link, fresh, send);
         }
         if !send(to, frame) {
@@ -364,6 +374,24 @@ impl<B: Buffer> Core<B> {
         padding.fill(0);
         let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
         frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()
+    }
+}
+
+impl FlowRecord {
+    /// Write a frame for which the template does not serve, and make the template if there is none. Returns whether the frame fits.
+    #[inline(never)]
+    fn emit(
+        &mut self,
+        config: &Config,
+        space: &mut [u8],
+        header: &Header,
+        body: usize,
+        piggyback: Option<Piggyback>,
+    ) -> bool {
+        let Route { to, flow, nonce, framing, .. } = self.route;
+        let addresses = LinkAddresses { to, from: config.address, ethertype: config.ethertype };
+        self.template = self.template.or_else(|| Template::new(framing, &addresses, flow, nonce));
+        frame::emit(space, framing, &addresses, header, body, piggyback.as_ref()).is_ok()
     }
 }
 

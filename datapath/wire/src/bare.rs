@@ -10,7 +10,7 @@
 //! The form is the kind and the number of words: 0 to 5 a request with this number of
 //! words, 8 to 13 a reply, 7 an extended kind, which the handler field names.
 
-use crate::header::{Flow, HEAD_WORDS, Header, Kind};
+use crate::header::{Class, Flow, HEAD_WORDS, Header, Kind};
 use crate::{Framing, Reason};
 
 /// Bits of a source address that are free: all but the group and the local bit.
@@ -73,6 +73,28 @@ pub(crate) const fn version(bits: u64) -> u64 {
 #[inline]
 pub(crate) const fn is_bare(bits: u64) -> bool {
     bits >> (FREE - 1) == 0
+}
+
+/// The source address of a flow's messages, without [what differs](message) between them.
+pub(crate) const fn source_of(flow: Flow) -> u64 {
+    to_source((flow.id() as u64) << FLOW_AT)
+}
+
+/// What a short message adds to the source address of its flow. The code of its length is 0.
+#[inline(always)]
+pub(crate) const fn message(class: Class, words: u8, handler: u8, seq: u32) -> u64 {
+    let form = (class as u64) << 3 | words as u64;
+    // The form is above bit 40, and so two bits higher in an address.
+    form << (FORM_AT + 2) | (handler as u64) << CODE_AT | (seq & ((1 << SEQ_BITS) - 1)) as u64
+}
+
+/// Class, words and handler of a short message; `None` if these bits are of anything else.
+#[inline(always)]
+pub(crate) const fn short_message(bits: u64) -> Option<(Class, u8, u8)> {
+    if !is_bare(bits) || !is_message(bits) || length_code(bits) != 0 {
+        return None;
+    }
+    Some((if is_reply(bits) { Class::Reply } else { Class::Request }, words(bits), code(bits)))
 }
 
 #[inline]

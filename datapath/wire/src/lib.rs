@@ -67,6 +67,7 @@ mod seq;
 mod siphash;
 pub mod stamp;
 pub mod steer;
+mod template;
 mod trailer;
 
 pub use ack::{Ack, AckHint, Acks, SeqLowBits};
@@ -82,4 +83,5 @@ pub use reject::Reject;
 pub use route::{Route, RouteTemplate};
 pub use seq::{Seq, expand};
 pub use siphash::HashKey;
+pub use template::{ShortFrame, ShortMessage, Template};
 pub use trailer::{Piggyback, PiggybackClass};

@@ -22,7 +22,7 @@
 //! their own.
 
 use crate::bare::{FREE, to_source};
-use crate::header::{Flow, Header, Kind};
+use crate::header::{Class, Flow, Header, Kind};
 use crate::{Address, Framing, Reason};
 
 const KIND_AT: u32 = 6;
@@ -106,6 +106,27 @@ pub(crate) const fn split_seq(last: u32) -> u32 {
 #[inline]
 pub(crate) const fn split_flow(bits: u64) -> Flow {
     Flow::truncated(bits >> ORIGIN_BITS)
+}
+
+/// What a short message adds to the part of its flow's header in the payload: all but the nonce. The code of its length is 0.
+#[inline(always)]
+pub(crate) const fn split_message(class: Class, words: u8, handler: u8, seq: u32) -> u64 {
+    let form = (class as u64) << KIND_AT | (words as u64) << WORDS_AT;
+    form << 56 | (handler as u64) << 48 | split_seq(seq) as u64
+}
+
+/// The nonce and the number in that part of the header.
+pub(crate) const FORESEEN: u64 = 0xffff << 32 | (1 << SEQ_BITS) - 1;
+
+/// Class, words and handler of a short message; `None` if that part of the header is of anything else.
+#[inline(always)]
+pub(crate) const fn short_message(rest: u64) -> Option<(Class, u8, u8)> {
+    // The upper bit of the kind, and the code of the length.
+    if rest & (1 << 63 | 7 << 56 | 0xff << SEQ_BITS) != 0 {
+        return None;
+    }
+    let class = if rest >> 62 == 0 { Class::Request } else { Class::Reply };
+    Some((class, words((rest >> 56) as u8), (rest >> 48) as u8))
 }
 
 #[inline]

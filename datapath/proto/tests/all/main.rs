@@ -29,6 +29,7 @@ mod refused;
 mod returns;
 mod scenarios;
 mod segment_key;
+mod short_frames;
 mod tags;
 mod unknown_flows;
 mod unreached;

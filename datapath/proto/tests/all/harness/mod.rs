@@ -119,6 +119,10 @@ pub struct Net {
     pub latency: Duration,
     /// Frames sent since the start.
     pub sent: usize,
+    /// Each frame goes the general way, also where a shorter one exists.
+    pub in_full: bool,
+    /// The share of frames in which a bit is changed.
+    pub damage: f64,
     /// If enabled: what the nodes received, and which node did.
     pub log: Option<Vec<(usize, Vec<u8>)>>,
     learned: HashMap<[u8; 6], usize>,
@@ -137,6 +141,8 @@ impl Net {
             loss: Loss::None,
             latency: Duration::from_micros(3),
             sent: 0,
+            in_full: false,
+            damage: 0.0,
             log: None,
             learned: HashMap::new(),
             wire: BinaryHeap::new(),
@@ -263,7 +269,11 @@ impl Net {
         while let Some(Reverse((at, ..))) = self.wire.peek()
             && *at <= self.now
         {
-            let Some(Reverse((_, _, receiver, bytes))) = self.wire.pop() else { break };
+            let Some(Reverse((_, _, receiver, mut bytes))) = self.wire.pop() else { break };
+            if self.random.random_bool(self.damage) {
+                let bit = self.random.random_range(0..8 * bytes.len());
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
             self.receive(receiver, &bytes);
         }
         for core in self.nodes.iter_mut().flatten() {
@@ -283,7 +293,7 @@ impl Net {
         if let Decision::Socket(_) | Decision::Control(_) = am_wire::steer::steer(bytes, &table) {
             self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
             core.run_deferred(self.now);
-            core.on_frame(Buf::of(bytes));
+            if self.in_full { core.on_frame_in_full(Buf::of(bytes)) } else { core.on_frame(Buf::of(bytes)) }
         }
     }
 
