@@ -219,7 +219,7 @@ impl<B> Endpoints<B> {
     /// The queue for a message that is the next one of its flow. Put it there. `None` if that may need more than a push.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, id: EndpointId, class: Class, handler: u8) -> Option<&mut VecDeque<Delivery<B>>> {
-        if self.waiting_count >= self.plenty || !self.reorder_buffer.is_empty() || !self.refused.is_empty() {
+        if self.waiting_count >= self.plenty || !self.refused.is_empty() {
             return None;
         }
         let endpoint = self.endpoints.get_mut(id.0 as usize)?.as_mut()?;

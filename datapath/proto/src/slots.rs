@@ -158,18 +158,12 @@ impl<B> Slots<B> {
         }
     }
 
-    /// Record that this slot was popped from the ready queue. Returns whether its message is still to be sent.
-    #[inline]
-    pub(crate) fn take_popped(&mut self, link: SlotIndex) -> bool {
-        let slot = &mut self[link];
-        slot.queued = false;
-        if slot.skip == Skip::No {
-            return slot.frame.is_some();
-        }
-        if mem::replace(&mut slot.skip, Skip::No) == Skip::Acknowledged {
+    /// This slot was popped from the ready queue, and its message is not to be sent.
+    #[cold]
+    pub(crate) fn skip_popped(&mut self, link: SlotIndex) {
+        if mem::replace(&mut self[link].skip, Skip::No) == Skip::Acknowledged {
             self.free.push(link);
         }
-        false
     }
 
     /// The message in this slot, if it may share a frame with the one before it: it waits to be sent, and its body is

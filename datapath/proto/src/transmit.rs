@@ -48,9 +48,7 @@ impl<B: Buffer> Core<B> {
             }
         }
         while let Some(link) = self.slots.ready.pop_front() {
-            if self.slots.take_popped(link)
-                && let Some(sent) = self.transmit_message(link, fresh, &mut send)
-            {
+            if let Some(sent) = self.transmit_message(link, fresh, &mut send) {
                 return Some(sent);
             }
         }
@@ -90,7 +88,8 @@ impl<B: Buffer> Core<B> {
         sent
     }
 
-    /// Hand over a message. Returns whether it was taken; `None` if nothing of it is to be sent now.
+    /// Hand over the message at the front of the ready queue, which was popped. Returns whether it was taken; `None` if nothing of it is to
+    /// be sent now.
     #[inline(always)]
     fn transmit_message(
         &mut self,
@@ -98,21 +97,20 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        let (slot, below) = (&mut self.slots[link], self.config.coalesce_below);
-        // The last message of a queue has no company, and takes the fast path below.
-        if slot.next != NO_SLOT
-            && (slot.body as usize) < below
-            && !slot.is_bulk()
-            && let Some((transmit, has_acks)) = self.transmit_coalesced(link, fresh)
-        {
-            let sent = self.offer(transmit, send);
-            if !sent && !has_acks {
-                self.send_answer_first();
-            }
-            return Some(sent);
+        let mut slot = self.slots.slots.get_mut(link as usize)?;
+        slot.queued = false;
+        if slot.skip != Skip::No {
+            self.slots.skip_popped(link);
+            return None;
         }
-        let slot = &mut self.slots[link];
-        if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < below {
+        // The last message of a queue has no company.
+        if slot.next != NO_SLOT {
+            if let Some(sent) = self.transmit_with_company(link, fresh, &mut send) {
+                return Some(sent);
+            }
+            slot = self.slots.slots.get_mut(link as usize)?;
+        }
+        if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < self.config.coalesce_below {
             return None;
         }
         let record = self.flows.active(slot.flow)?;
@@ -146,6 +144,26 @@ impl<B: Buffer> Core<B> {
         self.counters.retransmitted += slot.note_sent() as u64;
         self.deferred.just_sent.push(link);
         Some(true)
+    }
+
+    /// Hand over a frame that this message shares with those behind it. Returns whether it was taken; `None` if the message leaves alone.
+    #[inline(never)]
+    fn transmit_with_company(
+        &mut self,
+        link: SlotIndex,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        send: impl FnMut(Address, &B) -> bool,
+    ) -> Option<bool> {
+        let slot = &self.slots[link];
+        if slot.is_bulk() || slot.frame.is_none() || slot.body as usize >= self.config.coalesce_below {
+            return None;
+        }
+        let (transmit, has_acks) = self.transmit_coalesced(link, fresh)?;
+        let sent = self.offer(transmit, send);
+        if !sent && !has_acks {
+            self.send_answer_first();
+        }
+        Some(sent)
     }
 
     /// The transport did not take this message: it goes to the front of the ready queue.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::slots::Skip;
 use am_wire::{Buffer, Class, Flow};
 
 struct EmptyBuffer(bool);
@@ -42,10 +43,13 @@ impl Fixture {
     fn transmit(&mut self, at: u64) -> Vec<i32> {
         let mut sent = Vec::new();
         while let Some(link) = self.slots.ready.pop_front() {
-            if self.slots.take_popped(link) {
-                let slot = &mut self.slots[link];
+            let slot = &mut self.slots[link];
+            slot.queued = false;
+            if slot.skip == Skip::No {
                 (slot.times_sent, slot.sent_at) = (slot.times_sent + 1, Time(at));
                 sent.push(slot.seq.since(FIRST));
+            } else {
+                self.slots.skip_popped(link);
             }
         }
         sent
