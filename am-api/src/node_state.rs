@@ -63,6 +63,9 @@ pub(crate) struct NodeState {
     pub(crate) members: MemberQueues,
     /// The credits of messages that handlers kept.
     pub(crate) kept: KeptCredits,
+    /// How often the node had been changed at the end of a turn that found nothing, and until when only a frame brings work, if it is not
+    /// changed again.
+    at_rest: (u64, Time),
     /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
     /// The static table's file, as it was loaded last.
@@ -258,6 +261,7 @@ impl NodeState {
         NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
+            at_rest: (0, Time::default()),
             engine,
             transport,
             clock,
@@ -466,6 +470,34 @@ impl NodeState {
         self.engine.inhale(look, || self.clock.now(), &mut **self.transport)
     }
 
+    /// As [`inhale`](Self::inhale), in a turn before which the node had been changed this often. `None` if there is nothing, and the turn is
+    /// over.
+    #[inline]
+    pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64) -> Option<usize> {
+        if self.at_rest.0 != writes || !self.kept.is_empty() {
+            return Some(self.inhale(look));
+        }
+        // The turn itself has changed it.
+        self.at_rest.0 += 1;
+        let until = self.at_rest.1;
+        let received = self.engine.inhale_at_rest(look, until, || self.clock.now(), &mut **self.transport);
+        if received.is_none() {
+            self.waiter.iter().for_each(|waiter| waiter.note_spin());
+        }
+        received
+    }
+
+    /// A turn has found nothing, with which the node was changed this often. From this time on an endpoint has work.
+    #[inline]
+    pub(crate) fn rest(&mut self, writes: u64, work_at: Time) {
+        if let Some(until) = self.engine.rest_until()
+            && self.bulk.is_quiet()
+            && !self.has_work()
+        {
+            self.at_rest = (writes, until.min(work_at));
+        }
+    }
+
     /// Release the credits of kept messages that were dropped.
     #[cold]
     fn release_dropped(&mut self) {
@@ -491,19 +523,16 @@ impl NodeState {
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
         // Nearly every turn has neither transfers nor events.
-        let has_transfers = !self.bulk.is_quiet();
-        if has_transfers {
+        let is_usual = self.bulk.is_quiet() && !self.engine.core().has_events() && !self.log.has_returned();
+        if !is_usual {
             self.bulk.pump(&mut self.engine, &mut **self.transport, self.prepared);
-        }
-        let has_events = self.engine.core().has_events();
-        if has_events {
-            self.take_events();
+            if self.engine.core().has_events() {
+                self.take_events();
+            }
         }
         let sent = self.engine.exhale(|| self.clock.now(), &mut **self.transport);
-        if has_transfers || has_events {
+        if !is_usual {
             self.bulk.end_dead(self.engine.core_mut());
-        }
-        if has_events || self.log.has_returned() {
             self.log.report(self.engine.core_mut());
         }
         if sent > 0 {

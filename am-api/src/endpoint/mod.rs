@@ -192,8 +192,9 @@ impl<S> Endpoint<S> {
     /// Returns the number of messages handled, and whether the turn was busy: it received, handled or sent something.
     #[inline]
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
+        let writes = self.node.writes();
         let mut node = self.node.borrow_mut();
-        let received = node.inhale(look);
+        let Some(received) = node.inhale_or_rest(look, writes) else { return (0, false) };
         let mut handled = 0;
         if self.has_work(&node) {
             drop(node);
@@ -201,7 +202,11 @@ impl<S> Endpoint<S> {
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
-        (handled, received + handled + sent > 0)
+        let is_busy = received + handled + sent > 0;
+        if !is_busy {
+            node.rest(self.node.writes(), self.shared.calls.borrow().next_check());
+        }
+        (handled, is_busy)
     }
 
     #[inline]

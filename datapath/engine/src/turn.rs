@@ -29,6 +29,8 @@ pub struct Engine {
     /// Whether `inhale` received no frame and left none to send. Then `exhale` has no deferred work, unless handlers added
     /// some.
     inhaled_nothing: bool,
+    /// Whether the last turn found nothing, and left nothing.
+    is_at_rest: bool,
     /// Whether the last turn postponed its deferred work.
     postponed: bool,
     /// Whether it did so without having sent a frame.
@@ -100,6 +102,7 @@ impl Engine {
             sent: 0,
             received: 0,
             inhaled_nothing: false,
+            is_at_rest: false,
             postponed: false,
             postponed_unsent: false,
             timer_due: false,
@@ -199,11 +202,56 @@ impl Engine {
         transport: &mut T,
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
+        self.end_inhale(scope, now, transport)
+    }
+
+    #[inline(always)]
+    fn end_inhale<T: Transport + ?Sized>(
+        &mut self,
+        scope: PollScope,
+        now: impl FnOnce() -> Time,
+        transport: &mut T,
+    ) -> usize {
         self.inhaled_nothing = self.received == 0 && !self.core.has_output();
         if self.timer_due || (self.inhaled_nothing && (scope == PollScope::Everything || self.postponed)) {
             self.check_timers(now(), transport);
         }
         self.received
+    }
+
+    /// The time until which only a frame or a call brings work, if the last turn found nothing.
+    #[inline]
+    pub fn rest_until(&self) -> Option<Time> {
+        self.is_at_rest.then(|| self.core.sleep_until().min(self.notices_at))
+    }
+
+    /// As [`inhale`](Self::inhale), if nobody has called the node since [`rest_until`](Self::rest_until) gave this time. `None` if there is
+    /// nothing, and the turn is over.
+    #[inline]
+    pub fn inhale_at_rest<T: Transport + ?Sized>(
+        &mut self,
+        scope: PollScope,
+        until: Time,
+        now: impl Fn() -> Time,
+        transport: &mut T,
+    ) -> Option<usize> {
+        self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
+        if self.received == 0 && self.is_early(scope, until, &now) {
+            transport.flush();
+            return None;
+        }
+        Some(self.end_inhale(scope, now, transport))
+    }
+
+    /// Whether the scope leaves the clock out, or it is earlier than that.
+    #[inline]
+    fn is_early(&mut self, scope: PollScope, until: Time, now: impl Fn() -> Time) -> bool {
+        if scope == PollScope::FramesOnly {
+            return true;
+        }
+        let now = now();
+        self.core.run_deferred(now);
+        now < until
     }
 
     /// The second half: pass commands to the transport, send a burst, and ring one doorbell for it. Then read the clock and do
@@ -215,15 +263,17 @@ impl Engine {
             self.pass_commands(transport);
         }
         self.no_room = None;
-        self.hand_over(BURST, transport);
+        if self.core.has_output() {
+            self.hand_over(BURST, transport);
+        }
         transport.flush();
-        let sent = mem::take(&mut self.sent);
-        let received = mem::take(&mut self.received);
+        let (sent, received) = (mem::take(&mut self.sent), mem::take(&mut self.received));
         // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
         if mem::take(&mut self.inhaled_nothing) && sent == 0 && !self.core.has_deferred() {
-            (self.postponed, self.postponed_unsent) = (false, false);
+            (self.postponed, self.postponed_unsent, self.is_at_rest) = (false, false, true);
             return 0;
         }
+        self.is_at_rest = false;
         let may_wait = self.core.may_postpone();
         // The next turn probably has an answer to send first.
         self.postponed_unsent = may_wait && sent == 0 && received > 0 && !self.postponed_unsent;
@@ -280,7 +330,7 @@ impl Engine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_timers<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.timer_due = false;
         self.core.run_deferred(now);

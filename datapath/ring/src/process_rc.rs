@@ -39,6 +39,8 @@ struct Shared<T> {
     weak: Cell<usize>,
     owner: UnsafeCell<Owner>,
     memory: ManuallyDrop<WipedPage>,
+    /// How often the value was borrowed to be changed.
+    writes: Cell<u64>,
     value: UnsafeCell<T>,
 }
 
@@ -72,7 +74,8 @@ impl<T> ProcessRc<T> {
         let memory = WipedPage::new(size_of::<Shared<T>>())?;
         let at = memory.end().cast::<Shared<T>>();
         let (owner, memory) = (UnsafeCell::new(owner), ManuallyDrop::new(memory));
-        let shared = Shared { strong: Cell::new(1), weak: Cell::new(1), owner, memory, value: UnsafeCell::new(value) };
+        let (strong, weak, writes) = (Cell::new(1), Cell::new(1), Cell::new(0));
+        let shared = Shared { strong, weak, owner, memory, writes, value: UnsafeCell::new(value) };
         // SAFETY: the memory is ours, large enough, and starts at a page.
         unsafe { at.write(shared) };
         // SAFETY: as above.
@@ -98,6 +101,12 @@ impl<T> ProcessRc<T> {
         unsafe { &*self.shared().owner.get() }.is_here()
     }
 
+    /// How often the value was borrowed to be changed. While this stays, the value does.
+    #[inline]
+    pub fn writes(&self) -> u64 {
+        self.shared().writes.get()
+    }
+
     /// Whether this is a handle on the same value.
     pub fn is_same(&self, other: &ProcessRc<T>) -> bool {
         self.at == other.at
@@ -120,6 +129,8 @@ impl<T> ProcessRc<T> {
     #[inline(always)]
     fn write(&self) -> RefMut<'_, T> {
         self.flag().set(WRITTEN);
+        let writes = &self.shared().writes;
+        writes.set(writes.get().wrapping_add(1));
         RefMut { at: self.at, _of: PhantomData }
     }
 }
