@@ -216,18 +216,25 @@ impl<B> Endpoints<B> {
         numbers
     }
 
-    /// The queue for a message that is the next one of its flow. Put it there. `None` if that may need more than a push.
+    /// The queue for messages that are the next ones of their flow, all for one handler. Put them there. `None` if that may need more
+    /// than a push.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, id: EndpointId, class: Class, handler: u8) -> Option<&mut VecDeque<Delivery<B>>> {
-        if self.waiting_count >= self.plenty || !self.refused.is_empty() {
+    pub(crate) fn reserve(
+        &mut self,
+        id: EndpointId,
+        class: Class,
+        handler: Option<u8>,
+        count: usize,
+    ) -> Option<&mut VecDeque<Delivery<B>>> {
+        if self.waiting_count + count > self.plenty || !self.refused.is_empty() {
             return None;
         }
         let endpoint = self.endpoints.get_mut(id.0 as usize)?.as_mut()?;
         let queue = &mut endpoint.received[class];
-        if queue.capacity() == 0 || !endpoint.handlers[class].has(handler) {
+        if queue.capacity() == 0 || !endpoint.handlers[class].has(handler?) {
             return None;
         }
-        self.waiting_count += 1;
+        self.waiting_count += count;
         Some(queue)
     }
 

@@ -71,10 +71,10 @@ impl<B: Buffer> Core<B> {
     fn on_next_message(&mut self, class: Class, short: &ShortFrame, frame: B) {
         let &ShortFrame { flow, handler, words, body, body_at, acks, .. } = short;
         let Some(record) = self.flows.active(flow) else { return };
-        let Some(queue) = self.endpoints.reserve(record.endpoint, class, handler) else {
+        let Some(queue) = self.endpoints.reserve(record.endpoint, class, Some(handler), 1) else {
             return self.on_frame_in_full(frame);
         };
-        let (body_at, body, seq) = (body_at.into(), body.into(), record.receive[class].accept_next());
+        let (body_at, body, seq) = (body_at.into(), body.into(), record.receive[class].accept_next(1).0 as u16);
         queue.push_back(Delivery {
             flow: record.id,
             class,
@@ -97,9 +97,8 @@ impl<B: Buffer> Core<B> {
     }
 
     /// As [`on_frame`](Self::on_frame), for any frame.
-    #[doc(hidden)]
     #[inline(never)]
-    pub fn on_frame_in_full(&mut self, frame: B) {
+    fn on_frame_in_full(&mut self, frame: B) {
         // The fast path. It keeps the parsed header in registers.
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype) {
             let (header, framing) = (parsed.header, parsed.framing);
@@ -286,6 +285,22 @@ impl<B: Buffer> Core<B> {
         let record = self.flows.open_flow_of(parsed, &mut self.deferred.dirty)?;
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
+        if record.receive[class].is_next(first)
+            && let Some(queue) = self.endpoints.reserve(record.endpoint, class, body.handler(), body.count())
+        {
+            let mut seq = record.receive[class].accept_next(body.count());
+            for (item, handle) in body.items().zip(frame.share_many(body.count())) {
+                queue.push_back(Delivery::coalesced(record.id, class, &item, at, seq, handle));
+                seq = seq.plus(1);
+            }
+            record.unacked += body.count() as u16;
+            if record.ack_forced || record.unacked >= ack_every {
+                record.queue_ack(&mut self.sending.acks_due);
+            }
+            parsed.piggyback.into_iter().for_each(|piggyback| record.keep_piggyback(piggyback));
+            self.counters.count_coalesced(class, body.count() as u64);
+            return Ok(());
+        }
         let pending = &mut self.sending.pending_rejects;
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
         let seqs = (0..).map(|n| first.plus(n));
@@ -380,7 +395,9 @@ impl FlowRecord {
     #[inline(always)]
     fn foresees(&self, short: &ShortFrame) -> bool {
         let queue = &self.receive[short.class];
-        self.phase == Phase::Open && short.is_next(self.id.nonce, queue.next_expected()) && queue.ahead_count == 0
+        self.phase == Phase::Open
+            && short.is_next(self.id.nonce, queue.next_expected())
+            && queue.is_next(queue.next_expected())
     }
 
     /// Accept a new message. Returns whether an acknowledgement must leave now: because of a gap, or because many messages

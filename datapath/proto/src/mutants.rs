@@ -42,6 +42,8 @@ pub enum Mutant {
     SegmentOfAnother,
     /// A long message is handled twice.
     LongTwice,
+    /// No bug, but a twin: the general code accepts each frame, also where a shorter way exists.
+    GeneralWay,
 }
 
 #[cfg(feature = "planted")]

@@ -136,12 +136,18 @@ impl ReceiveQueue {
         0
     }
 
-    /// Accept the next message, while none is missing. Returns the low 16 bits of its number.
+    /// Whether this is the next message, and none arrived behind it.
     #[inline]
-    pub(crate) fn accept_next(&mut self) -> u16 {
-        let seq = self.accepted;
-        self.accepted = seq.plus(1);
-        seq.0 as u16
+    pub(crate) fn is_next(&self, seq: Seq) -> bool {
+        seq == self.accepted && self.ahead_count == 0 && !mutants::is_active(Mutant::GeneralWay)
+    }
+
+    /// Accept the next messages, while none is missing. Returns the number of the first.
+    #[inline]
+    pub(crate) fn accept_next(&mut self, count: usize) -> Seq {
+        let first = self.accepted;
+        self.accepted = first.plus(count as u32);
+        first
     }
 
     /// How many messages beyond a gap make the missing ones count as lost. With little credit the sender cannot send

@@ -223,16 +223,21 @@ impl<B: Buffer> Core<B> {
         let mut writer = Writer::new(space);
         let mut link = head;
         for behind in 0..MAX_COALESCED as u8 {
-            let slot = &mut self.slots[link];
+            let slot = &mut self.slots.slots[link as usize];
             let Some(frame) = &slot.frame else { break };
             let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
             if !writer.push(slot.handler, slot.words, body) {
                 break;
             }
-            // The first message was popped from the ready queue. The others are still in it, and are skipped when their
+            // The first message was popped from the ready queue. The others are mostly at its front; elsewhere they are skipped when their
             // turn comes.
             if slot.queued {
-                slot.skip = Skip::Coalesced;
+                if self.slots.ready.front() == Some(&link) {
+                    self.slots.ready.pop_front();
+                    slot.queued = false;
+                } else {
+                    slot.skip = Skip::Coalesced;
+                }
             }
             self.counters.bundled_sent += 1;
             self.counters.retransmitted += slot.note_sent() as u64;

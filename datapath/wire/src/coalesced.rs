@@ -85,6 +85,7 @@ pub struct CoalescedMessage {
 pub struct Body<'a> {
     body: &'a [u8],
     count: usize,
+    handler: Option<u8>,
 }
 
 impl<'a> Body<'a> {
@@ -103,14 +104,25 @@ impl<'a> Body<'a> {
     /// Why none of them can be used.
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
-        let (mut items, mut count) = (Items { body, at: 0 }, 0);
+        let (mut items, mut count, mut others) = (Items { rest: body, at: 0 }, 0, 0);
+        let first = body.get(2).copied().unwrap_or(0);
         for item in &mut items {
             count += 1;
+            others |= item.handler ^ first;
             if item.words as usize > HEAD_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        if items.at == body.len() && !body.is_empty() { Ok(Body { body, count }) } else { Err(Reason::Body) }
+        if !items.rest.is_empty() || body.is_empty() {
+            return Err(Reason::Body);
+        }
+        Ok(Body { body, count, handler: (others == 0).then_some(first) })
+    }
+
+    /// The handler of all its messages, if it is one.
+    #[inline]
+    pub fn handler(&self) -> Option<u8> {
+        self.handler
     }
 
     /// How many messages.
@@ -122,12 +134,14 @@ impl<'a> Body<'a> {
     /// Its messages, in the order of their numbers.
     #[inline]
     pub fn items(&self) -> impl Iterator<Item = CoalescedMessage> + use<'a> {
-        Items { body: self.body, at: 0 }
+        Items { rest: self.body, at: 0 }
     }
 }
 
+/// The messages that are left.
 struct Items<'a> {
-    body: &'a [u8],
+    rest: &'a [u8],
+    /// Where they start in the body.
     at: usize,
 }
 
@@ -137,11 +151,9 @@ impl Iterator for Items<'_> {
     /// The next message, if it is all there.
     #[inline]
     fn next(&mut self) -> Option<CoalescedMessage> {
-        let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<MESSAGE_HEADER>()?;
+        let (&[high, low, handler, words], rest) = self.rest.split_first_chunk::<MESSAGE_HEADER>()?;
         let length = u16::from_be_bytes([high, low]) as usize;
-        if length > rest.len() {
-            return None;
-        }
+        self.rest = rest.get(length..)?;
         let at = self.at + MESSAGE_HEADER;
         self.at = at + length;
         Some(CoalescedMessage { handler, words, at, length })

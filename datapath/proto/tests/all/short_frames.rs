@@ -1,9 +1,10 @@
-//! The short way of accepting a frame, compared with the general one: two networks with the same faults, in which everything else is the
+//! The short ways of accepting a frame and a coalesced one, compared with the general one: two networks with the same faults, in which everything else is the
 //! same, until the end.
 
 use std::time::Duration;
 
 use crate::harness::{Faults, Net, Wiring};
+use am_proto::mutants::{Mutant, activate};
 use am_wire::Class;
 
 const MS: Duration = Duration::from_millis(1);
@@ -18,9 +19,10 @@ struct Story {
 
 /// Requests and their replies on two flows between two nodes, over frames that are lost, overtaken, repeated and damaged. The receiver
 /// has little room, reads late, and lacks a handler.
-fn play(seed: u64, wiring: Wiring, in_full: bool) -> Story {
+fn play(seed: u64, wiring: Wiring, way: Option<Mutant>) -> Story {
+    activate(way);
     let mut net = Net::new(seed);
-    (net.wiring, net.in_full) = (wiring, in_full);
+    net.wiring = wiring;
     let (_, here) = net.node("alpha");
     let mut config = net.config(1, "beta");
     config.receive_frames = 40;
@@ -36,8 +38,10 @@ fn play(seed: u64, wiring: Wiring, in_full: bool) -> Story {
         let (flow, size) = (flows[round as usize % 2], (round * 7 % 50) as usize);
         let handler = if round % 97 == 0 { 200 } else { 3 };
         _ = net.send_to(0, flow, Class::Request, handler, round, &vec![round as u8; size]);
-        let until = net.now + Duration::from_micros(2);
-        while net.step(until) {}
+        if round % 1000 < 500 || round % 5 == 0 {
+            let until = net.now + Duration::from_micros(2);
+            while net.step(until) {}
+        }
         while round % 300 > 100
             && let Some(request) = net.core(1).poll_deliver(there)
         {
@@ -58,8 +62,8 @@ fn play(seed: u64, wiring: Wiring, in_full: bool) -> Story {
 fn the_short_way_and_the_general_way_do_the_same() {
     for seed in 0..20 {
         for wiring in [Wiring::Cable, Wiring::Switch] {
-            let [short, general] = [false, true].map(|in_full| play(seed, wiring, in_full));
-            assert!(short.messages.len() > 1000, "{}", short.messages.len());
+            let [short, general] = [None, Some(Mutant::GeneralWay)].map(|way| play(seed, wiring, way));
+            assert!(short.messages.len() > 1000 && !short.counters[1].contains("bundles_received: 0"), "{short:?}");
             assert!(short == general, "seed {seed}: {:?} and {:?}", short.counters, general.counters);
         }
     }

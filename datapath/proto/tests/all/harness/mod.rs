@@ -119,8 +119,6 @@ pub struct Net {
     pub latency: Duration,
     /// Frames sent since the start.
     pub sent: usize,
-    /// Each frame goes the general way, also where a shorter one exists.
-    pub in_full: bool,
     /// The share of frames in which a bit is changed.
     pub damage: f64,
     /// If enabled: what the nodes received, and which node did.
@@ -141,7 +139,6 @@ impl Net {
             loss: Loss::None,
             latency: Duration::from_micros(3),
             sent: 0,
-            in_full: false,
             damage: 0.0,
             log: None,
             learned: HashMap::new(),
@@ -293,7 +290,7 @@ impl Net {
         if let Decision::Socket(_) | Decision::Control(_) = am_wire::steer::steer(bytes, &table) {
             self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
             core.run_deferred(self.now);
-            if self.in_full { core.on_frame_in_full(Buf::of(bytes)) } else { core.on_frame(Buf::of(bytes)) }
+            core.on_frame(Buf::of(bytes));
         }
     }
 
