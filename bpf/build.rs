@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAMS: [&str; 3] = ["steer", "share", "raw"];
-const HEADERS: [&str; 7] = ["kernel.h", "wire.h", "bounce.h", "decide.h", "gate.h", "sequence.h", "copies.h"];
+const HEADERS: [&str; 8] =
+    ["kernel.h", "wire.h", "bounce.h", "decide.h", "gate.h", "sequence.h", "copies.h", "usual.h"];
 
 /// `v3`: 32-bit comparisons, known to every kernel that has what we need.
 const FLAGS: &str = "-O2 -g -mcpu=v3 -Wall -Wextra -Werror -target bpf";

@@ -50,15 +50,20 @@ struct reject_template {
 	__u8 zero[5];
 };
 
-/* User space maps it, and changes it while the program runs. */
+/* User space maps it, and changes it while the program runs. Its first 24 bytes are read for each frame. */
 struct table {
+	/* Of usual frames (usual.h); 1, which no frame has, while every frame is to take the longer way. */
+	__u64 usual_to;
+	__u16 usual_type; /* their EtherType, as it stands in a frame */
+	__u16 node;	  /* the entry of the node's socket */
+	__u32 rx_full;	  /* no room for requests: they bounce on flows with a reject template */
+	__u32 unknown_flow; /* the last unknown flow that a frame named; 0: none since user space looked */
+	__u32 zero;
 	/*
-	 * Low byte: the index of the flow's socket, plus one; 0: no such flow. Flow 0 has the node's socket.
+	 * Low byte: the index of the flow's socket, plus one; 0: no such flow, as flow 0.
 	 * High byte: the receive queue to which that socket is bound. One entry for both costs one cache line.
 	 */
 	__u16 flows[FLOW_COUNT];
-	__u32 rx_full;      /* no room for requests: they bounce on flows with a reject template */
-	__u32 unknown_flow; /* the last unknown flow that a frame named; 0: none since user space looked */
 	struct reject_template reject_templates[FLOW_COUNT];
 	__u64 known[GATE_SOURCES]; /* for each bucket of the gate, the last known address in it */
 };
@@ -95,11 +100,6 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == SMALLEST_BYTES, "the frame has no gaps");
 _Static_assert(__builtin_offsetof(struct frame, payload) == ETHERNET_BYTES, "the payload is where it belongs");
-
-/* The first two bytes of a bare source address: where the form is; version, group and local bit; the value of these. */
-#define USUAL_FORM_SHIFT (BARE_FORM_SHIFT + 2 - 32)
-#define USUAL_SAME (1 << (BARE_VERSION_SHIFT + 2 - 32) | 3 << (GROUP_BIT - 32))
-#define USUAL (1 << (LOCAL_BIT - 32))
 
 /* Whether an address, as a number, carries a header: the local bit is set, the group bit is not. */
 static inline int has_header(__u64 address)
@@ -291,10 +291,9 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	}
 	if (!is_control)
 		return DROP(REASON_NODE_FLOW);
-	/* Separate from other flows: a load with both a constant and a variable index needs CAP_PERFMON. */
 	if (!fits(found, length))
 		return DROP(REASON_LENGTH);
-	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
+	return (to_entry(table->node) & ~0xff00u) | CONTROL(0);
 }
 
 /* A frame of a group. A short frame has no room for a group header. */
@@ -333,44 +332,22 @@ static inline __u32 to_node(const struct found *found, __u32 length, const struc
 	if (lent && lent >> 8 == queue)
 		return to_entry(lent);
 	if (is_control)
-		return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
-	return to_entry(table->flows[FLOW_NODE]);
+		return (to_entry(table->node) & ~0xff00u) | CONTROL(0);
+	return to_entry(table->node);
 }
 
 /*
  * The length of a whole frame. Programs for frames in one piece cannot call bpf_xdp_get_buff_len(). The others avoid
  * subtracting pointers, which needs CAP_PERFMON.
  */
-static inline __u32 length_of(struct xdp_md *ctx, int pieces)
+static inline __u64 length_of(struct xdp_md *ctx, int pieces)
 {
-	return pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data;
+	return pieces ? bpf_xdp_get_buff_len(ctx) : (void *)(long)ctx->data_end - (void *)(long)ctx->data;
 }
 
-/*
- * A request or a reply to this node in bare framing (in wire, parse_usual()). Nearly all frames are, and this takes a
- * third less time than decide_any(), which also finds what is wrong with a frame.
- */
-static inline int find_usual(const struct frame *frame, const volatile struct config *config, struct found *found)
-{
-	__u32 high = from_be16(frame->from_high);
-	__u32 low = from_be32(frame->from_low);
-	__u32 form = high >> USUAL_FORM_SHIFT & 0xf;
-
-	if (frame->ethertype != config->hidden || (high & USUAL_SAME) != USUAL || !is_own(frame, config))
-		return 0;
-	if ((form & (BARE_FORM_REPLY - 1)) > HEAD_WORDS)
-		return 0;
-	found->is_bare = 1;
-	found->field = form / BARE_FORM_REPLY;
-	/* The flow's bits are above the local bit, below the group bit, and in the other half of the address. */
-	found->flow = (high << 3 & 1 << 13) | (high << 5 & 0xff << 5) | low >> BARE_FLOW_SHIFT;
-	found->length = low >> BARE_LENGTH_SHIFT & 0x7f;
-	return found->flow != FLOW_NODE;
-}
-
-/* Any frame. */
-static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile struct config *config,
-			       const struct table *table)
+/* Where a frame goes. */
+static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct config *config,
+			   const struct table *table)
 {
 	const void *data = (void *)(long)ctx->data;
 	const void *end = (void *)(long)ctx->data_end;
@@ -403,17 +380,4 @@ static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile st
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
 	return to_socket(&found, length_of(ctx, pieces), table);
-}
-
-static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct config *config,
-			   const struct table *table)
-{
-	const void *data = (void *)(long)ctx->data;
-	const void *end = (void *)(long)ctx->data_end;
-	struct found found = {};
-
-	if (likely(data + SMALLEST_BYTES <= end && find_usual(data, config, &found)) &&
-	    likely(fits(&found, length_of(ctx, pieces))))
-		return to_flow(&found, table);
-	return decide_any(ctx, pieces, config, table);
 }

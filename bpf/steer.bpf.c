@@ -2,7 +2,10 @@
 /*
  * Steers active messages into AF_XDP sockets.
  *
- *	frame ──▶ decide() ──┬─▶ Pass    to the kernel's stack, untouched
+ *	frame ──▶ usual() ─────▶ into the ring of its socket
+ *	            │ another, or no socket
+ *	            ▼
+ *	          decide() ──┬─▶ Pass    to the kernel's stack, untouched
  *	                     ├─▶ Drop    counted by reason
  *	                     ├─▶ Socket  into the ring of that socket
  *	                     ├─▶ Control into the node's socket, if it passes the gate
@@ -13,6 +16,7 @@
 #include "copies.h"
 #include "gate.h"
 #include "sequence.h"
+#include "usual.h"
 
 /* The number of each counter. */
 enum {
@@ -45,6 +49,7 @@ struct {
 	__type(value, __u64);
 } counts SEC(".maps");
 
+/* By the index of a socket plus one, as in the flows' entries. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, SOCKETS);
@@ -61,10 +66,12 @@ static inline void count(__u32 number)
 		++*counter;
 }
 
+/* The key is set in assembly: the compiler would hold a register for it from one lookup to the next. */
 static inline struct table *the_table(void)
 {
-	__u32 only = 0;
+	__u32 only;
 
+	asm volatile("%0 = 0" : "=r"(only));
 	return bpf_map_lookup_elem(&tables, &only);
 }
 
@@ -76,7 +83,7 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 		count(COUNT_WRONG_QUEUE);
 		return XDP_DROP;
 	}
-	action = bpf_redirect_map(&sockets, DETAIL(decision), XDP_DROP);
+	action = bpf_redirect_map(&sockets, DETAIL(decision) + 1, XDP_DROP);
 	if (action == XDP_DROP)
 		count(COUNT_NO_SOCKET);
 	else if (config.counts_redirected)
@@ -128,8 +135,17 @@ static inline int steer_sequence(struct xdp_md *ctx, __u32 decision, int pieces)
 	return outcome <= STAMPED_AGAIN ? send_stamped(opened) : XDP_DROP;
 }
 
-static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
+/* Any frame, if it is not usual, or if its socket did not take it. */
+static inline int steer_rest(struct xdp_md *ctx, int pieces)
 {
+	struct table *table = the_table();
+	__u32 decision;
+
+	if (!table)
+		return XDP_PASS;
+	decision = decide(ctx, pieces, &config, table);
+	if (IS_SOCKET(decision))
+		return is_lost() ? XDP_DROP : redirect(ctx, decision);
 	if (IS_CONTROL(decision))
 		return steer_control(ctx, decision, pieces, table);
 	if (IS_SEQUENCE(decision))
@@ -148,17 +164,19 @@ static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, str
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
 
+/* A flow without a socket has the key 0, which has none either. */
 static inline int steer_frame(struct xdp_md *ctx, int pieces)
 {
-	struct table *table = the_table();
-	__u32 decision;
+	const struct table *table = the_table();
+	__u32 socket = likely(table) ? usual(ctx, pieces, table) : NOT_USUAL;
+	long action;
 
-	if (!table)
-		return XDP_PASS;
-	decision = decide(ctx, pieces, &config, table);
-	if (likely(IS_SOCKET(decision)))
-		return is_lost() ? XDP_DROP : redirect(ctx, decision);
-	return steer_rest(ctx, decision, pieces, table);
+	if (likely(socket < NOT_USUAL)) {
+		action = bpf_redirect_map(&sockets, socket, XDP_DROP);
+		if (likely(action != XDP_DROP))
+			return action;
+	}
+	return steer_rest(ctx, pieces);
 }
 
 /*
@@ -186,10 +204,13 @@ static inline int probe(struct xdp_md *ctx, int pieces)
 	__u32 place, outcome = REFUSED(REFUSAL_NO_GROUP);
 	struct stamps *opened;
 	const struct table *table = the_table();
-	__u32 decision;
+	__u32 decision, socket;
 
 	if (!table)
 		return ~0u;
+	socket = usual(ctx, pieces, table);
+	if (socket && socket < NOT_USUAL)
+		return SOCKET(socket - 1);
 	decision = decide(ctx, pieces, &config, table);
 	if (IS_BOUNCE(decision))
 		bounce(ctx, length_of(ctx, pieces), pieces, &config, table);

@@ -27,6 +27,18 @@ impl Config {
         let [l0, l1, l2, l3] = of_all(self.lost_per_million).to_ne_bytes();
         [a, b, c, d, e, f, h0, h1, p0, p1, r0, r1, l0, l1, l2, l3]
     }
+
+    /// What `USUAL_TO` of `usual.h` makes of a frame to this node whose source has the local bit, and not the group bit.
+    pub(crate) const fn usual_to(&self) -> u64 {
+        let [a, b, c, d, e, f] = self.own.0;
+        let word = u64::from_ne_bytes([a, b, c, d, e, f, 0x02, 0]);
+        if cfg!(target_endian = "little") { word << 14 } else { word }
+    }
+
+    /// The EtherType of usual frames, as it stands in a frame.
+    pub(crate) const fn usual_type(&self) -> u16 {
+        self.ethertype.hidden().to_be()
+    }
 }
 
 /// The share of 2^32 that `per_million` is of a million.

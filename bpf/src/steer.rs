@@ -96,7 +96,8 @@ impl Steer {
         }
         self.table.set_queue(index, queue.try_into().map_err(|_| SocketError::NoSuchQueue(queue))?);
         let mut sockets = self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        set_socket(&mut sockets, index.into(), socket)
+        // By the number in the flows' entries.
+        set_socket(&mut sockets, u32::from(index) + 1, socket)
     }
 
     /// Steer all frames to this address to the socket of control frames, whatever their flow: the address of a node behind this one.

@@ -15,12 +15,19 @@ const SOCKETS: usize = 256;
 /// The largest index of a socket. A flow's entry has the index plus one in a byte.
 pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 
+/// A `usual_to` that no frame has.
+const NONE_USUAL: u64 = 1;
+
 /// `struct table` in `decide.h`.
 #[repr(C)]
-struct Layout {
-    flows: [AtomicU16; Flow::COUNT],
+pub(crate) struct Layout {
+    pub(crate) usual_to: AtomicU64,
+    pub(crate) usual_type: AtomicU16,
+    node: AtomicU16,
     rx_full: AtomicU32,
     unknown_flow: AtomicU32,
+    zero: AtomicU32,
+    pub(crate) flows: [AtomicU16; Flow::COUNT],
     reject_templates: [[AtomicU64; RejectTemplate::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
 }
@@ -34,21 +41,29 @@ pub(crate) struct Table {
     layout: Mapped<Layout>,
     /// The receive queue of each socket.
     queues: Box<[AtomicU8; SOCKETS]>,
+    /// `usual_to` while the node is not full.
+    usual_to: u64,
 }
 
 impl Table {
     /// The table of a loaded object, without flows.
     pub(crate) fn of(object: &mut Object, config: &Config) -> Result<Table, LoadError> {
         let queues = Box::new([const { AtomicU8::new(0) }; SOCKETS]);
-        let table = Table { layout: Mapped::of(object, "tables")?, queues };
-        table.set_node_socket(config.node_socket);
+        // Only the longer way counts frames for sockets, and loses some.
+        let usual_to =
+            if config.counts_redirected || config.lost_per_million > 0 { NONE_USUAL } else { config.usual_to() };
+        let table = Table { layout: Mapped::of(object, "tables")?, queues, usual_to };
+        table.layout.usual_type.store(config.usual_type(), Ordering::Relaxed);
+        table.set_rx_full(false);
+        table.layout.node.store(table.entry(config.node_socket), Ordering::Relaxed);
         Ok(table)
     }
 
     /// Steer a flow to a socket, or to none. [`Flow::NODE`] stays.
     pub(crate) fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         if flow != Flow::NODE {
-            self.store(flow, socket.map_or(0, |socket| self.entry(socket)));
+            let entry = socket.map_or(0, |socket| self.entry(socket));
+            self.layout.flows[flow.index()].store(entry, Ordering::Relaxed);
         }
     }
 
@@ -68,9 +83,10 @@ impl Table {
         }
     }
 
-    /// Whether the program rejects requests.
+    /// Whether the program rejects requests. While it does, no frame is usual.
     pub(crate) fn set_rx_full(&self, is_full: bool) {
         self.layout.rx_full.store(is_full.into(), Ordering::Relaxed);
+        self.layout.usual_to.store(if is_full { NONE_USUAL } else { self.usual_to }, Ordering::Relaxed);
     }
 
     /// The last unknown flow of a frame, once.
@@ -82,20 +98,11 @@ impl Table {
         Flow::new(flow.swap(0, Ordering::Relaxed) as u16)
     }
 
-    /// Set the socket of control frames.
-    pub(crate) fn set_node_socket(&self, socket: u8) {
-        self.store(Flow::NODE, self.entry(socket));
-    }
-
-    fn store(&self, flow: Flow, entry: u16) {
-        self.layout.flows[flow.index()].store(entry, Ordering::Relaxed);
-    }
-
     /// Set the receive queue of a socket, in the entries of its flows too.
     pub(crate) fn set_queue(&self, socket: u8, queue: u8) {
         self.queues[socket as usize].store(queue, Ordering::Relaxed);
         let entry = self.entry(socket);
-        let flows = self.layout.flows.iter();
+        let flows = self.layout.flows.iter().chain([&self.layout.node]);
         for flow in flows.filter(|flow| flow.load(Ordering::Relaxed) as u8 == entry as u8) {
             flow.store(entry, Ordering::Relaxed);
         }

@@ -41,8 +41,17 @@ impl Cable {
 
     /// The same, losing frames on purpose.
     pub(crate) fn losing(&self, lost_per_million: u32) -> Steer {
+        self.load(true, lost_per_million)
+    }
+
+    /// The same as nodes have it, by which usual frames go the short way.
+    pub(crate) fn short(&self) -> Steer {
+        self.load(false, 0)
+    }
+
+    fn load(&self, counts_redirected: bool, lost_per_million: u32) -> Steer {
         let (ethertype, own) = (EtherType::DEFAULT, self.own());
-        let config = Config { ethertype, own, node_socket: 0, counts_redirected: true, lost_per_million };
+        let config = Config { ethertype, own, node_socket: 0, counts_redirected, lost_per_million };
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"))
     }
 
