@@ -50,6 +50,10 @@ mod descriptors;
 mod error;
 mod extack;
 mod features;
+#[cfg(test)]
+mod instructions;
+#[cfg(test)]
+mod interpreter;
 mod kernel;
 mod mapped;
 mod mark;
