@@ -22,7 +22,10 @@
 //! A program is attached by a `bpf_link`. The link lives as long as the [`Attachment`], and the kernel removes it when
 //! the process ends, even after a crash.
 //!
-//! Read first: `decide.h`, then `steer.bpf.c`, then [`Steer`].
+//! `usual.h` comes before all that: it finds the socket of a usual frame in a third of the instructions, with the answer
+//! of `decide.h`.
+//!
+//! Read first: `decide.h`, then `usual.h`, `steer.bpf.c`, [`Steer`].
 //!
 //! ```no_run
 //! use am_bpf::{AttachMode, Config, Steer};
