@@ -9,8 +9,8 @@ pub struct Config {
     pub own: Address,
     /// Index of the socket that control frames go to, at most [`Steer::LAST_SOCKET`](crate::Steer::LAST_SOCKET).
     pub node_socket: u8,
-    /// Whether the counter `xdp_redirected` counts. It costs a few nanoseconds a frame, and sockets have statistics of
-    /// their own.
+    /// Whether the counter `xdp_redirected` counts. Then no frame takes the short way to its socket, which costs several
+    /// nanoseconds a frame. Sockets have statistics of their own.
     pub counts_redirected: bool,
     /// How many of a million frames for a socket are lost on purpose, at random, and counted (`xdp_lost_on_purpose`):
     /// for tests of a bad network. With 0, the loaded program has no code for it.
