@@ -44,11 +44,9 @@ unsafe impl Send for Frame {}
 
 impl Frame {
     /// # Safety
-    /// One of the frame's handles is counted and has no owner yet, and `start + len` is at most the stride.
+    /// One of the frame's handles is counted and has no owner yet, and `data` is in its chunk, with `len` bytes behind it.
     #[inline]
-    pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, start: u32, len: u32) -> Frame {
-        // SAFETY: a handle is counted, so the region lives; `start` stays in the chunk.
-        let data = unsafe { region.as_ref().chunk(index).add(start as usize) };
+    pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, data: NonNull<u8>, len: u32) -> Frame {
         Frame { region, data, number_and_length: pack(index, len), _not_sync: PhantomData }
     }
 

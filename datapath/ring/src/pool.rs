@@ -108,14 +108,14 @@ impl Pool {
         let index = region.pop()?;
         region.slot(index).first_handle();
         // SAFETY: the frame was free, so the one handle it now has is ours to give.
-        Some(unsafe { Frame::new(self.region, index, region.layout.headroom as u32, 0) })
+        Some(unsafe { Frame::new(self.region, index, region.start(index), 0) })
     }
 
     /// A free frame of `N` bytes, which `fill` writes; `None` if all are in use, or have room for fewer.
     #[inline(always)]
     pub fn take_filled<const N: usize>(&self, fill: impl FnOnce(&mut [u8; N])) -> Option<Frame> {
         let region = self.region();
-        if region.layout.stride - region.layout.headroom < N {
+        if region.room < N {
             return None;
         }
         // SAFETY: a free frame starts behind the headroom, so it has this room, and this is its only handle.
@@ -193,8 +193,8 @@ impl Pool {
         debug_assert!((index as usize) < region.layout.frames, "no frame {index}");
         debug_assert!(start as usize + len as usize <= region.layout.stride, "{start} + {len} leaves the chunk");
         debug_assert!(region.slot(index).is_out(), "frame {index} is free");
-        // SAFETY: the caller's: the handle exists and is nobody's.
-        unsafe { Frame::new(self.region, index, start, len) }
+        // SAFETY: the caller's: the handle exists and is nobody's, and `start` is in the chunk.
+        unsafe { Frame::new(self.region, index, region.chunk(index).add(start as usize), len) }
     }
 }
 

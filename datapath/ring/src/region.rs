@@ -32,40 +32,39 @@ use crate::remote::{NONE, Remote};
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, Cell, Line, Ordering::Relaxed, Witness};
 
-/// No thread at all.
-const NOBODY: u64 = 0;
+/// The identity of each thread that has made no pool.
+const NO_OWNER: u64 = 0;
+/// The owner of a region without a pool.
+const ORPHANED: u64 = u64::MAX;
 
-// Constant and without destructor: readable even while the thread ends.
+// Constant and without destructor: readable even while the thread ends. A frame that comes home needs it, so it is one load.
 #[cfg(not(loom))]
-thread_local!(static TOKEN: core::cell::Cell<u64> = const { core::cell::Cell::new(NOBODY) });
+thread_local!(static TOKEN: core::cell::Cell<u64> = const { core::cell::Cell::new(NO_OWNER) });
 #[cfg(loom)]
-loom::thread_local!(static TOKEN: core::cell::Cell<u64> = core::cell::Cell::new(NOBODY));
+loom::thread_local!(static TOKEN: core::cell::Cell<u64> = core::cell::Cell::new(NO_OWNER));
 
-/// The identity of the calling thread, never given to a second one. It is needed for every frame that comes home, so it is
-/// one load.
-#[inline]
-fn this_thread() -> u64 {
-    TOKEN.with(|token| match token.get() {
-        NOBODY => introduce(token),
-        known => known,
-    })
-}
-
-#[cold]
-fn introduce(token: &core::cell::Cell<u64>) -> u64 {
+/// The identity of the calling thread, which makes a pool. No second one gets it.
+fn introduce() -> u64 {
     // Not loom's: a number that is unique is no part of what is modelled.
-    static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(NOBODY + 1);
-    token.set(NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed));
-    token.get()
+    static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(NO_OWNER + 1);
+    TOKEN.with(|token| {
+        if token.get() == NO_OWNER {
+            token.set(NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed));
+        }
+        token.get()
+    })
 }
 
 #[derive(Debug)]
 pub(crate) struct Region {
     // Written before it is shared, read by everybody.
     pub(crate) base: NonNull<u8>,
+    /// Where frame 0 starts while it is free, and the room of a free frame.
+    first: NonNull<u8>,
+    pub(crate) room: usize,
     pub(crate) layout: Layout,
     slots: Box<[Slot]>,
-    /// The thread whose frames come home to `local`; none once orphaned.
+    /// The thread whose frames come home to `local`, or [`ORPHANED`].
     /// Written by that thread only: any other compares it with its own token
     /// and finds them different, whichever value it reads.
     owner: AtomicU64,
@@ -90,9 +89,12 @@ impl Region {
     pub(crate) fn open(base: NonNull<u8>, layout: Layout, keep: Box<dyn Any + Send>) -> NonNull<Region> {
         let region = Region {
             base,
+            // SAFETY: the headroom is shorter than a chunk.
+            first: unsafe { base.add(layout.headroom) },
+            room: layout.stride - layout.headroom,
             layout,
             slots: (0..layout.frames).map(|_| Slot::new()).collect(),
-            owner: AtomicU64::new(this_thread()),
+            owner: AtomicU64::new(introduce()),
             witness: Witness::default(),
             local: Line(Local { first: Cell::new(NONE), count: Cell::new(0), pools: Cell::new(1) }),
             remote: Line(Remote::new()),
@@ -119,22 +121,35 @@ impl Region {
         unsafe { self.base.add(index as usize * self.layout.stride) }
     }
 
+    /// Where a free frame starts.
+    #[inline]
+    pub(crate) fn start(&self, index: u32) -> NonNull<u8> {
+        debug_assert!((index as usize) < self.layout.frames);
+        // SAFETY: as for the chunk, which is longer than its headroom.
+        unsafe { self.first.add(index as usize * self.layout.stride) }
+    }
+
     /// A free frame, off its list. Only for the owner.
     #[inline]
     pub(crate) fn pop(&self) -> Option<u32> {
         let local = &self.local.0;
-        if local.first.get() == NONE {
-            let all = self.remote.0.take_all();
-            local.first.set(all.first);
-            local.count.set(all.count);
-        }
-        let index = local.first.get();
-        if index == NONE {
+        if local.first.get() == NONE && !self.fetch_remote() {
             return None;
         }
+        let index = local.first.get();
         local.first.set(self.slot(index).next.load(Relaxed));
         local.count.set(local.count.get() - 1);
         Some(index)
+    }
+
+    /// Move the remote stack into the local list, which is empty. Returns whether there was any.
+    #[cold]
+    #[inline(never)]
+    fn fetch_remote(&self) -> bool {
+        let (local, all) = (&self.local.0, self.remote.0.take_all());
+        local.first.set(all.first);
+        local.count.set(all.count);
+        all.first != NONE
     }
 
     /// The frame that `pop` gives next, if it is known. Only for the owner.
@@ -183,7 +198,7 @@ pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
     if cfg!(debug_assertions) {
         this.slot(index).no_handle();
     }
-    if this.owner.load(Relaxed) == this_thread() {
+    if this.owner.load(Relaxed) == TOKEN.with(core::cell::Cell::get) {
         return this.push_local(index);
     }
     // SAFETY: handed on.
@@ -220,7 +235,7 @@ pub(crate) unsafe fn drop_pool(region: NonNull<Region>) {
         return;
     }
     // From here on this thread's frames come home like everybody else's.
-    this.owner.store(NOBODY, Relaxed);
+    this.owner.store(ORPHANED, Relaxed);
     this.witness.read();
     let frames = this.layout.frames;
     if this.remote.0.orphan(local.count.get()) == frames {
