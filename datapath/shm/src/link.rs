@@ -28,12 +28,12 @@ pub struct Shm {
     pub(crate) peers: Box<[Peer]>,
     /// From this many bytes on, long data is read from the sender's memory.
     pub(crate) lend_from: u64,
-    /// The numbers of the other members, and of those that have left but whose lanes have unread frames.
-    pub(crate) present: Vec<usize>,
+    /// A bit for each other member, and for each that has left but whose lane has unread frames.
+    pub(crate) present: u64,
     /// Addresses of nodes behind other members, each with the number and generation of that member. Learned from control frames.
     pub(crate) added_addresses: BTreeMap<Address, (usize, u32)>,
-    /// The index of the lane that is read first.
-    pub(crate) first_lane: usize,
+    /// The member whose lane is read first.
+    pub(crate) first_lane: u32,
     /// The header's count of changes when the list of members was last read.
     pub(crate) seen_changes: u32,
     /// A bit for each member whose lane has frames that are not published yet.
@@ -57,6 +57,13 @@ pub struct Shm {
 
 am_transport::counters! {
     Counters, "shm_": sent, received, full, lost_too_long, lost_alone, lost_dead, lost_hung, restarts, rings, no_bell, sleeps
+}
+
+/// The members of a set.
+pub(crate) fn members(set: u64) -> impl Iterator<Item = usize> {
+    const { assert!(MAX_MEMBERS == u64::BITS as usize, "a set has a bit for each member") };
+    let rest = |set: u64| (set != 0).then_some(set);
+    std::iter::successors(rest(set), move |set| rest(set & (set - 1))).map(|set| set.trailing_zeros() as usize)
 }
 
 impl Shm {
@@ -84,8 +91,8 @@ impl Shm {
         }
         self.next_check = now + CHECK_INTERVAL;
         self.segment_error = self.membership.segment_error();
-        for at in 0..self.present.len() {
-            let peer = &mut self.peers[self.present[at]];
+        for member in members(self.present) {
+            let peer = &mut self.peers[member];
             if peer.is_present() && !self.membership.is_alive(peer.member, peer.generation) {
                 self.membership.header.remove_member(peer.member, peer.generation);
                 peer.leave();
@@ -108,7 +115,7 @@ impl Shm {
     /// The same for all lanes.
     #[cold]
     pub(crate) fn restart_damaged(&mut self) {
-        (0..self.present.len()).for_each(|at| self.restart_if_damaged(self.present[at]));
+        members(self.present).for_each(|member| self.restart_if_damaged(member));
     }
 
     /// Read the list of members.
@@ -138,7 +145,7 @@ impl Shm {
             }
         }
         let is_any_leaving = self.peers.iter().any(Peer::is_leaving);
-        self.present.clear();
+        self.present = 0;
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
             let birth = births[peer.member];
             // A new member may be the next run of a node whose last frames are still in the lane of its earlier run. Those come first.
@@ -147,10 +154,9 @@ impl Shm {
                 peer.connect(&self.membership, birth);
             }
             if peer.generation != 0 {
-                self.present.push(peer.member);
+                self.present |= 1 << peer.member;
             }
         }
-        self.first_lane = 0;
         debug_assert_eq!(self.caps.address, address(self.membership.member, self.membership.generation));
     }
 }

@@ -17,6 +17,17 @@ pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 /// The shortest time between two checks of whether a member with a full lane lives.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// No address is this number.
+const NOWHERE: u64 = u64::MAX;
+
+/// An address as a number that is quickly compared.
+#[inline(always)]
+fn number_of(address: Address) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..6].copy_from_slice(&address.0);
+    u64::from_ne_bytes(bytes)
+}
+
 /// Another member, or a free member number.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -26,8 +37,8 @@ pub(crate) struct Peer {
     pub(crate) lanes: Duplex,
     /// Whether it sleeps.
     pub(crate) asleep: SleepWord,
-    /// Its address while it is present.
-    place: Option<Address>,
+    /// Its address as a number, while frames are likely to find room in its lane; otherwise [`NOWHERE`].
+    place: u64,
     /// The member has left. Frames in its lane are still received.
     is_leaving: bool,
     /// Its process, if this one can read its memory. Found out when it is first asked for.
@@ -74,7 +85,7 @@ impl Peer {
             generation: 0,
             lanes: Duplex::new(lane(own.member, member), lane(member, own.member), geometry.shape),
             asleep: own.header.asleep(member),
-            place: None,
+            place: NOWHERE,
             is_leaving: false,
             memory: None,
             full_since: None,
@@ -88,8 +99,8 @@ impl Peer {
         own.header.holds.keep(own.member, self.member);
         self.generation = birth;
         self.lanes.connect(Pair::new(own.generation, birth), Pair::new(birth, own.generation));
-        self.place = Some(address(self.member, birth));
         (self.is_leaving, self.memory, self.full_since, self.waker) = (false, None, None, None);
+        self.set_place();
     }
 
     /// Copy bytes of its process's memory. Returns whether all were copied.
@@ -114,19 +125,19 @@ impl Peer {
             departed.push(address(self.member, self.generation));
         }
         own.header.holds.release(own.member, self.member);
-        self.leave();
         (self.generation, self.is_leaving, self.full_since, self.waker) = (0, false, None, None);
+        self.set_place();
     }
 
     /// The member has left, or its process has ended: nothing more is sent to it.
     pub(crate) fn leave(&mut self) {
-        (self.is_leaving, self.place) = (true, None);
+        self.is_leaving = true;
+        self.set_place();
     }
 
-    /// Whether there is nothing to do about its lane now.
-    #[inline(always)]
-    pub(crate) fn is_quiet(&mut self) -> bool {
-        self.lanes.is_quiet() && !self.is_leaving
+    fn set_place(&mut self) {
+        let is_usual = self.is_present() && self.full_since.is_none();
+        self.place = if is_usual { number_of(address(self.member, self.generation)) } else { NOWHERE };
     }
 
     /// Whether the member has left, and its lane may still have frames.
@@ -146,24 +157,24 @@ impl Peer {
         self.is_present() && self.generation == generation
     }
 
-    #[inline(always)]
+    /// Whether frames for this address can be sent to it.
     pub(crate) fn has_address(&self, to: Address) -> bool {
-        self.place == Some(to)
+        self.is_present() && to == address(self.member, self.generation)
+    }
+
+    /// As [`has_address`](Self::has_address), and its lane was not full.
+    #[inline(always)]
+    pub(crate) fn is_at(&self, to: Address) -> bool {
+        self.place == number_of(to)
     }
 
     /// A frame was put into its lane.
-    #[inline]
     pub(crate) fn on_sent(&mut self) {
-        if self.full_since.is_some() {
-            self.clear_full();
-        }
-    }
-
-    #[cold]
-    fn clear_full(&mut self) {
         // A stalled member counts as stalled until it takes something. Room for a short frame is not enough.
-        if self.full_since.is_some_and(|full| !full.is_stalled) || self.lanes.to.made_room() {
-            self.full_since = None;
+        if let Some(full) = self.full_since
+            && (!full.is_stalled || self.lanes.to.made_room())
+        {
+            self.forget_full();
         }
     }
 
@@ -181,12 +192,14 @@ impl Peer {
     /// Start the stall time anew, with the next frame that finds its lane full.
     pub(crate) fn forget_full(&mut self) {
         self.full_since = None;
+        self.set_place();
     }
 
     /// The peer's lane has no room for a frame. Returns what to do with the frame.
     #[cold]
     pub(crate) fn on_full(&mut self, longest: Duration, is_alive: impl FnOnce() -> bool) -> Verdict {
         let now = Instant::now();
+        self.place = NOWHERE;
         let full = self.full_since.get_or_insert(FullLane { since: now, last_check: now, is_stalled: false });
         if now - full.last_check < CHECK_INTERVAL {
             return if full.is_stalled { Verdict::Stalled } else { Verdict::Wait };

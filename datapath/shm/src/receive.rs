@@ -1,12 +1,15 @@
 //! The receive path. Each other member pushes frames into its lane to this one, and this member copies them into frames of
 //! its own pool. A lane is bounded by its size: when it is full, the sender waits, and after a while drops frames.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
 
 use am_ring::Frame;
+use am_ring::lane::{Burst, Line};
+use am_transport::Transport;
 use am_wire::{Address, AddressSet, Buffer};
 
-use crate::link::Shm;
+use crate::link::{Shm, members};
 use crate::peer::Peer;
 
 /// A thread that spins checks lanes and members after this many empty receives in a row.
@@ -17,109 +20,108 @@ const MAX_ADDED_ADDRESSES: usize = 16 * AddressSet::MAX;
 
 impl Shm {
     /// Receive frames. Each call starts at another lane.
-    #[inline]
-    pub(crate) fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut taken = self.receive_from_lanes(budget, each);
-        if taken == 0 && budget > 0 {
-            self.empty_receives = self.empty_receives.wrapping_add(1);
-            if self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK) {
-                taken = self.check_and_receive(budget, each);
-            }
-        }
-        if taken > 0 {
-            self.counters.received += taken as u64;
-            self.empty_receives = 0;
-            // The thread does not sleep.
-            if self.waker.is_armed {
-                self.waker.is_armed = false;
-                self.membership.header.asleep(self.membership.member).clear();
-            }
-        }
-        taken
-    }
-
     #[inline(always)]
-    fn receive_from_lanes(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let lanes = self.present.len();
-        let next = |at: usize| if at + 1 < lanes { at + 1 } else { 0 };
-        let (mut at, mut taken) = (self.first_lane, 0);
-        for _ in 0..lanes {
-            let member = self.present[at];
-            if !self.peers[member].is_quiet() {
-                taken += self.receive_from(member, budget - taken, each);
-            }
-            at = next(at);
+    pub(crate) fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.refresh_if_changed();
+        let first = self.first_lane;
+        let (mut lanes, mut left) = (self.present.rotate_right(first), budget);
+        while lanes != 0 {
+            // The last one of this call is the first one of the next.
+            self.first_lane = (first + lanes.trailing_zeros()) % u64::BITS;
+            left = self.receive_lines(self.first_lane as usize, left, each);
+            lanes &= lanes - 1;
         }
-        self.first_lane = next(self.first_lane);
+        let taken = budget - left;
+        if taken == 0 {
+            self.empty_receives = self.empty_receives.wrapping_add(1);
+            let is_time = self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK);
+            return if is_time { self.check_and_receive(budget, each) } else { 0 };
+        }
+        self.counters.received += taken as u64;
+        if self.empty_receives != 0 {
+            self.stay_awake();
+        }
         taken
     }
 
-    /// Receive from one member.
-    #[inline(never)]
-    fn receive_from(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut burst = self.peers[member].lanes.burst();
-        let mut taken = 0;
-        while taken < budget
-            && let Some(frame) = self.peers[member].lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
-        {
-            let mut claimed = None;
-            let is_ours = self.steering.admits_from(frame.bytes(), |source| claimed = Some(source));
-            if let Some(source) = claimed {
-                self.learn_address(source, member);
+    /// Receive from one member, usually frames of one line. Returns how much of the budget is left.
+    #[inline(always)]
+    fn receive_lines(&mut self, member: usize, mut left: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        while left > 0 {
+            let peer = &mut self.peers[member];
+            match peer.lanes.next_line(&self.caps.pool) {
+                Line::Frame(frame, is_last) => {
+                    let Shm { steering, peers, added_addresses, .. } = self;
+                    if steering
+                        .admits_from(frame.bytes(), |source| learn_address(peers, added_addresses, source, member))
+                    {
+                        left -= 1;
+                        each(frame);
+                        if is_last {
+                            return left;
+                        }
+                        continue;
+                    }
+                }
+                Line::Nothing if !peer.is_leaving() => return left,
+                Line::Nothing | Line::Other => (),
             }
-            if is_ours {
-                taken += 1;
+            return self.receive_any(member, left, each);
+        }
+        left
+    }
+
+    /// Receive any frames from one member.
+    #[inline(never)]
+    fn receive_any(&mut self, member: usize, mut left: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut burst = Burst::default();
+        while left > 0
+            && let Shm { peers, caps, lane_counters, .. } = self
+            && let Some(frame) = peers[member].lanes.next(&mut burst, &caps.pool, lane_counters)
+        {
+            if self.admits(&frame, member) {
+                left -= 1;
                 each(frame);
             }
         }
         if self.peers[member].lanes.from.made_room() {
             self.wake_for_room(member);
         }
-        if self.peers[member].is_leaving() {
-            self.disconnect_if_empty(member);
-        }
-        taken
-    }
-
-    #[cold]
-    fn disconnect_if_empty(&mut self, member: usize) {
-        if self.peers[member].has_nothing_left() {
+        if self.peers[member].is_leaving() && self.peers[member].has_nothing_left() {
             self.peers[member].disconnect(&self.membership, &mut self.departed);
             // Make the next call read the list again.
             self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
         }
+        left
     }
 
-    /// A control frame from this address arrived in a member's lane. Several nodes may be behind one member.
-    #[cold]
-    fn learn_address(&mut self, source: Address, member: usize) {
-        let generation = self.peers[member].generation;
-        if self.peers[member].has_address(source) {
-            return;
-        }
-        if self.added_addresses.len() >= MAX_ADDED_ADDRESSES {
-            let peers = &self.peers;
-            self.added_addresses.retain(|_, (member, generation)| peers[*member].is_run(*generation));
-        }
-        let is_another = |(member, generation): &(usize, u32)| self.peers[*member].is_run(*generation);
-        let is_taken = self.added_addresses.get(&source).is_some_and(is_another);
-        if !is_taken && self.added_addresses.len() < MAX_ADDED_ADDRESSES {
-            self.added_addresses.insert(source, (member, generation));
-        }
+    /// Whether a frame that came from a member is for this node.
+    #[inline(always)]
+    fn admits(&mut self, frame: &Frame, member: usize) -> bool {
+        let Shm { steering, peers, added_addresses, .. } = self;
+        steering.admits_from(frame.bytes(), |source| learn_address(peers, added_addresses, source, member))
     }
 
     #[cold]
     #[inline(never)]
     fn check_and_receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         self.check_lanes();
-        self.receive_from_lanes(budget, each)
+        self.receive(budget, each)
+    }
+
+    /// Frames have arrived after empty receives: the thread does not sleep.
+    #[inline(never)]
+    fn stay_awake(&mut self) {
+        self.empty_receives = 0;
+        if std::mem::take(&mut self.waker.is_armed) {
+            self.membership.header.asleep(self.membership.member).clear();
+        }
     }
 
     /// Nothing has arrived for a while. Check the lanes and the members.
     #[cold]
     fn check_lanes(&mut self) {
-        for at in 0..self.present.len() {
-            let member = self.present[at];
+        for member in members(self.present) {
             self.lane_counters.nonsense += u64::from(self.peers[member].lanes.refuse_if_diverged());
         }
         self.restart_damaged();
@@ -131,11 +133,29 @@ impl Shm {
     pub(crate) fn before_sleep(&mut self) {
         self.check_lanes();
         self.waker.arm();
+        // The next frames end the sleep.
+        self.empty_receives |= 1;
         self.counters.sleeps += 1;
         let waits_for_room = self.peers.iter().any(Peer::is_full);
         self.membership.header.asleep(self.membership.member).set(waits_for_room);
         if waits_for_room && self.peers.iter_mut().any(Peer::has_room_again) {
             self.waker.ring();
         }
+    }
+}
+
+/// A control frame from this address arrived in a member's lane. Several nodes may be behind one member.
+#[cold]
+#[inline(never)]
+fn learn_address(peers: &[Peer], added: &mut BTreeMap<Address, (usize, u32)>, source: Address, member: usize) {
+    if peers[member].has_address(source) {
+        return;
+    }
+    let is_there = |(member, generation): &(usize, u32)| peers[*member].is_run(*generation);
+    if added.len() >= MAX_ADDED_ADDRESSES {
+        added.retain(|_, place| is_there(place));
+    }
+    if !added.get(&source).is_some_and(is_there) && added.len() < MAX_ADDED_ADDRESSES {
+        added.insert(source, (member, peers[member].generation));
     }
 }

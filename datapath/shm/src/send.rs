@@ -5,7 +5,7 @@ use am_ring::Frame;
 use am_ring::lane::SleepWord;
 use am_wire::{Address, Buffer};
 
-use crate::link::Shm;
+use crate::link::{Shm, members};
 use crate::peer::Verdict;
 use crate::waker;
 
@@ -14,25 +14,23 @@ impl Shm {
     /// no duplicate.
     #[inline]
     pub(crate) fn send_frame(&mut self, to: Address, frame: &Frame) -> bool {
-        let bytes = frame.bytes();
         // The member's number is in its address.
         let member = to.0[5] as usize;
         if let Some(peer) = self.peers.get_mut(member)
-            && peer.has_address(to)
-            && peer.lanes.to.push(bytes).is_ok()
+            && peer.is_at(to)
+            && peer.lanes.to.push_line(frame.bytes())
         {
-            peer.on_sent();
             self.counters.sent += 1;
             self.unpublished |= 1 << member;
             return true;
         }
-        self.send_any(to, bytes)
+        self.send_any(to, frame)
     }
 
-    /// Send a frame that has no room, or is not for a member: a broadcast, or for an unknown address.
-    #[cold]
+    /// Send any other frame: a longer one, one that finds no room, a broadcast, one for an unknown address.
     #[inline(never)]
-    fn send_any(&mut self, to: Address, bytes: &[u8]) -> bool {
+    fn send_any(&mut self, to: Address, frame: &Frame) -> bool {
+        let bytes = frame.bytes();
         if bytes.len() > self.caps.max_frame || bytes.is_empty() {
             self.counters.lost_too_long += 1;
             return true;
@@ -89,16 +87,14 @@ impl Shm {
 
     /// Put a frame into all lanes or, if one is full, into none.
     fn flood(&mut self, bytes: &[u8]) -> bool {
-        for at in 0..self.present.len() {
-            let member = self.present[at];
+        for member in members(self.present) {
             let peer = &mut self.peers[member];
             if peer.is_present() && !peer.lanes.to.has_room_for(bytes.len()) && !self.drop_if_stuck(member) {
                 return false;
             }
         }
         let mut reached = false;
-        for at in 0..self.present.len() {
-            let member = self.present[at];
+        for member in members(self.present) {
             if self.peers[member].is_present() && self.peers[member].lanes.to.has_room_for(bytes.len()) {
                 reached |= self.push(member, bytes);
             }
@@ -111,13 +107,32 @@ impl Shm {
     #[inline]
     pub(crate) fn publish(&mut self) {
         let published = std::mem::take(&mut self.unpublished);
-        for_each_bit(published, |member| _ = self.peers[member].lanes.to.publish());
+        // Usually it is one lane.
+        let Some(peer) = self.peers.get_mut(published.trailing_zeros() as usize) else { return };
+        peer.lanes.to.publish();
+        if !published.is_power_of_two() {
+            return self.publish_others(published);
+        }
         SleepWord::after_publish();
-        for_each_bit(published, |member| {
+        if peer.asleep.is_set() {
+            self.wake_members(published);
+        }
+    }
+
+    #[inline(never)]
+    fn publish_others(&mut self, published: u64) {
+        members(published).for_each(|member| _ = self.peers[member].lanes.to.publish());
+        SleepWord::after_publish();
+        self.wake_members(published);
+    }
+
+    #[inline(never)]
+    fn wake_members(&mut self, published: u64) {
+        for member in members(published) {
             if self.peers[member].asleep.take() {
                 self.wake_member(member);
             }
-        });
+        }
     }
 
     /// Lines of this member's lane were given back. It may sleep until then.
@@ -143,13 +158,5 @@ impl Shm {
             }
             None => self.counters.no_bell += 1,
         }
-    }
-}
-
-#[inline]
-fn for_each_bit(mut bits: u64, mut each: impl FnMut(usize)) {
-    while bits != 0 {
-        each(bits.trailing_zeros() as usize);
-        bits &= bits - 1;
     }
 }

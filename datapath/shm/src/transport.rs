@@ -47,7 +47,7 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         peers: (0..numbers).map(|member| Peer::new(&own, member)).collect(),
         membership: own,
         lend_from: options.lend_from.unwrap_or_else(process::lend_from),
-        present: Vec::with_capacity(numbers),
+        present: 0,
         added_addresses: BTreeMap::new(),
         first_lane: 0,
         seen_changes: 0,
@@ -72,7 +72,6 @@ impl Transport for Shm {
     }
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.refresh_if_changed();
         self.receive_frames(budget, each)
     }
 
@@ -82,10 +81,10 @@ impl Transport for Shm {
 
     #[inline]
     fn flush(&mut self) {
-        self.refresh_if_changed();
-        if self.unpublished != 0 {
-            self.publish();
+        if self.unpublished == 0 {
+            return self.refresh_if_changed();
         }
+        self.publish();
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), PeerAddressError> {

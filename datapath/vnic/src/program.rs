@@ -167,7 +167,7 @@ impl Vnic {
     #[inline(never)]
     fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let State::Attached(Attachment { lanes, .. }) = &mut self.state else { return 0 };
-        let (mut burst, mut taken) = (Burst::new(self.empty_receives > 0), 0);
+        let (mut burst, mut taken) = (Burst::default(), 0);
         while taken < budget
             && let Some(frame) = lanes.next(&mut burst, &self.caps.pool, &mut self.lane_counters)
         {
@@ -286,7 +286,7 @@ impl Transport for Vnic {
 
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let taken = if let State::Attached(Attachment { lanes, .. }) = &mut self.state
-            && lanes.from.is_quiet()
+            && lanes.is_quiet()
         {
             0
         } else {

@@ -41,25 +41,27 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unreachable!("{len} bytes from {from:?} to {to:?}: only words are copied here");
 }
 
-/// Copy the bytes of a record of one line.
+/// Copy the bytes of a record of one line, to and from places that far behind the pointers.
 ///
 /// # Safety
 /// As for [`copy`], with [`ONE_LINE`] bytes in each range.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 #[inline(always)]
-pub(super) unsafe fn copy_line(from: *const u8, to: *mut u8) {
+pub(super) unsafe fn copy_line<const FROM: usize, const TO: usize>(from: *const u8, to: *mut u8) {
     const { assert!(ONE_LINE == 3 * PIECE + 12, "the last piece overlaps the one before") };
     // SAFETY: the caller's. The last piece ends where the ranges do.
     unsafe {
         core::arch::asm!(
-            "movups {a}, [{from}]",
-            "movups {b}, [{from} + 16]",
-            "movups {c}, [{from} + 32]",
-            "movups {d}, [{from} + 44]",
-            "movups [{to}], {a}",
-            "movups [{to} + 16], {b}",
-            "movups [{to} + 32], {c}",
-            "movups [{to} + 44], {d}",
+            "movups {a}, [{from} + {FROM}]",
+            "movups {b}, [{from} + {FROM} + 16]",
+            "movups {c}, [{from} + {FROM} + 32]",
+            "movups {d}, [{from} + {FROM} + 44]",
+            "movups [{to} + {TO}], {a}",
+            "movups [{to} + {TO} + 16], {b}",
+            "movups [{to} + {TO} + 32], {c}",
+            "movups [{to} + {TO} + 44], {d}",
+            FROM = const FROM,
+            TO = const TO,
             from = in(reg) from,
             to = in(reg) to,
             a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
@@ -128,13 +130,14 @@ unsafe fn copy_pieces(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Hint that the cache line will be written.
+/// Hint that this cache line and the next will be written.
 #[inline]
 pub(super) fn will_write(line: *const u8) {
     // SAFETY: a hint, which does nothing with an address that leads nowhere; processors without it take it for none.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        core::arch::asm!("prefetchw [{line}]", "prefetchw [{line} + 64]", line = in(reg) line,
+            options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = line;

@@ -5,7 +5,7 @@ use super::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
 use crate::{Frame, Pool};
 
 /// The most records of a [`Burst`]. Otherwise a flood of frames that the caller drops would keep it in its loop.
-const MAX_RECORDS: usize = 256;
+const MAX_RECORDS: u32 = 256;
 
 /// A lane to another process, and a lane from it.
 #[derive(Debug)]
@@ -20,21 +20,25 @@ pub struct Duplex {
     was_empty: bool,
 }
 
-/// A run of [`next`](Duplex::next).
+/// A run of [`next`](Duplex::next): the records that it may still take.
 #[derive(Debug)]
-pub struct Burst {
-    /// The records that it may still take.
-    records: usize,
-    waits: bool,
+pub struct Burst(u32);
+
+impl Default for Burst {
+    fn default() -> Burst {
+        Burst(MAX_RECORDS)
+    }
 }
 
-impl Burst {
-    /// `was_empty`: whether the lane was empty before. Then frames probably come one at a time, and the burst ends with those that came
-    /// together: reading the next line would cost as much as the transfer of a frame.
-    #[inline(always)]
-    pub fn new(was_empty: bool) -> Burst {
-        Burst { records: MAX_RECORDS, waits: was_empty }
-    }
+/// The result of [`Duplex::next_line`].
+#[derive(Debug)]
+pub enum Line {
+    /// The frame, and whether the burst ends with it.
+    Frame(Frame, bool),
+    /// There is nothing.
+    Nothing,
+    /// Anything else: [`Duplex::next`].
+    Other,
 }
 
 /// What [`next`](Duplex::next) could not receive.
@@ -94,50 +98,59 @@ impl Duplex {
     /// Whether there is nothing to receive and no session to accept.
     #[inline(always)]
     pub fn is_quiet(&mut self) -> bool {
-        // As a match: rustc 1.95 compiles `was_empty |= matches!(…)` to a store of `true` for each outcome, if the result is used as well.
-        match self.from.look_for_line() {
-            Looked::Nothing => {
-                self.was_empty = true;
-                true
-            }
-            Looked::Line { .. } | Looked::Other => false,
-        }
+        let is_quiet = matches!(self.from.look_for_line(), Looked::Nothing);
+        self.was_empty |= is_quiet;
+        is_quiet
     }
 
-    /// Begin to receive, where the last burst has found whether the lane was empty.
+    /// Copy the next frame into one of the pool, if it fills one line.
+    // Always: it is the loop of each receive.
     #[inline(always)]
-    pub fn burst(&self) -> Burst {
-        Burst::new(self.was_empty)
+    pub fn next_line(&mut self, pool: &Pool) -> Line {
+        match self.from.look_for_line() {
+            Looked::Line { has_more } => {
+                let Some(frame) = pool.take_filled(|bytes| self.from.copy_line(bytes)) else { return Line::Other };
+                if !self.from.leave_line(has_more) {
+                    return Line::Other;
+                }
+                let is_last = self.ends_burst(has_more);
+                Line::Frame(frame, is_last)
+            }
+            Looked::Nothing => {
+                self.was_empty = true;
+                Line::Nothing
+            }
+            Looked::Other => Line::Other,
+        }
     }
 
     /// Copy the next frame into one of the pool. `None`: there is none now, or the burst has ended.
-    // Always: it is the loop of each receive.
-    #[inline(always)]
+    #[inline]
     pub fn next(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
-        if burst.records == 0 {
+        if burst.0 == 0 {
             return None;
         }
-        match self.from.look_for_line() {
-            Looked::Nothing => {
-                self.was_empty = true;
-                None
+        match self.next_line(pool) {
+            Line::Frame(frame, is_last) => {
+                burst.0 = if is_last { 0 } else { burst.0 - 1 };
+                Some(frame)
             }
-            Looked::Line { has_more } => {
-                let Some(frame) = pool.take_filled(|bytes| self.from.copy_line(bytes)) else {
-                    return self.next_any(burst, pool, counters);
-                };
-                self.was_empty = false;
-                burst.records = if burst.waits && !has_more { 0 } else { burst.records - 1 };
-                if self.from.leave_line(has_more) { Some(frame) } else { self.next_any(burst, pool, counters) }
-            }
-            Looked::Other => self.next_any(burst, pool, counters),
+            Line::Nothing => None,
+            Line::Other => self.next_any(burst, pool, counters),
         }
+    }
+
+    /// Whether the burst ends behind a record. If the lane was empty before, frames probably come one at a time, and then it ends with those
+    /// that came together: reading the next line would cost as much as the transfer of a frame.
+    #[inline(always)]
+    fn ends_burst(&mut self, has_more: bool) -> bool {
+        !has_more && std::mem::take(&mut self.was_empty)
     }
 
     #[inline(never)]
     fn next_any(&mut self, burst: &mut Burst, pool: &Pool, counters: &mut LaneCounters) -> Option<Frame> {
-        while burst.records > 0 {
-            burst.records -= 1;
+        while burst.0 > 0 {
+            burst.0 -= 1;
             let length = match self.from.peek() {
                 Peeked::Frame(length) => length,
                 Peeked::Closed if self.accept() => continue,
@@ -154,10 +167,9 @@ impl Duplex {
                 counters.no_frame += 1;
                 return None;
             };
-            self.was_empty = false;
             let is_whole = self.from.take_frame(&mut frame, length);
-            if burst.waits && !self.from.has_more() {
-                burst.records = 0;
+            if self.ends_burst(self.from.has_more()) {
+                burst.0 = 0;
             }
             if is_whole {
                 return Some(frame);

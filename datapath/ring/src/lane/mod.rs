@@ -72,7 +72,7 @@ mod shape;
 mod shared;
 mod sleep_word;
 
-pub use duplex::{Burst, Duplex, LaneCounters};
+pub use duplex::{Burst, Duplex, LaneCounters, Line};
 pub use holds::Holds;
 pub use receiver::{Peeked, Receiver};
 pub use sender::{Full, Relayed, Sender};

@@ -7,7 +7,7 @@ use crate::sync::{Ordering::*, fence};
 
 use super::cursor::Cursor;
 use super::shape::{
-    ACCEPTED, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, WORD, behind, lines_of, parts_of, refusal, word_of,
+    ACCEPTED, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, behind, lines_of, parts_of, refusal, word_of,
 };
 use super::{LaneLayout, Pair, Shared};
 
@@ -26,7 +26,7 @@ pub enum Peeked {
 
 /// The result of [`Receiver::look_for_line`].
 pub(super) enum Looked {
-    /// A frame of one line, and whether another record came with it.
+    /// A frame of one line inside the run, and whether another record came with it.
     Line { has_more: bool },
     /// Nothing, in an open session.
     Nothing,
@@ -113,30 +113,29 @@ impl Receiver {
         self.cursor.position()
     }
 
-    /// The word of a frame of one line, the most frequent one: [copy](Self::copy_line) it.
+    /// Look for a frame of one line, the most frequent one, that does not end the run: [copy](Self::copy_line) it.
     #[inline(always)]
     pub(super) fn look_for_line(&self) -> Looked {
-        let word = self.word();
-        let rest = word ^ word_of(self.cursor.lap(), ONE_LINE as u32);
-        if self.cursor.has_line() {
-            if rest & !MORE == 0 {
-                return Looked::Line { has_more: rest & MORE != 0 };
-            }
-            if parts_of(word, self.cursor.lap()).0 == 0 && self.is_offered() {
-                return Looked::Nothing;
-            }
+        let rest = self.word() ^ self.cursor.line_word();
+        if !self.cursor.has_lines() {
+            return Looked::Other;
         }
-        Looked::Other
+        if rest & !MORE == 0 {
+            return Looked::Line { has_more: rest != 0 };
+        }
+        // The lap is out of it already, and the length of a line is in it.
+        let is_empty = parts_of(rest ^ word_of(0, ONE_LINE as u32), 0).0 == 0;
+        if is_empty && self.is_offered() { Looked::Nothing } else { Looked::Other }
     }
 
     /// Copy the frame of one line out that was found.
     #[inline(always)]
     pub(super) fn copy_line(&self, into: &mut [u8; ONE_LINE]) {
-        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
-        unsafe { self.memory.read_line(self.cursor.at() + WORD, into) };
+        // SAFETY: this side's cursor is always at a line of the layout, and the memory is that of the layout.
+        unsafe { self.memory.read_line(self.cursor.at(), into) };
     }
 
-    /// As [`leave`](Self::leave), behind a frame of one line.
+    /// As [`leave`](Self::leave), behind the frame of one line that was found.
     #[inline(always)]
     pub(super) fn leave_line(&mut self, has_more: bool) -> bool {
         fence(Acquire); // F, matches E
@@ -145,9 +144,7 @@ impl Receiver {
             return false;
         }
         (self.has_more, self.found) = (has_more, (0, 0));
-        if !self.cursor.pass_line(&self.shape) {
-            self.end_run();
-        }
+        self.cursor.pass_line();
         true
     }
 
@@ -195,7 +192,7 @@ impl Receiver {
 
     #[inline(always)]
     fn word(&self) -> u32 {
-        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
+        // SAFETY: this side's cursor is always at a line of the layout, and the memory is that of the layout.
         unsafe { self.memory.word_within(self.cursor.at()) }.load(Acquire) // C, matches B
     }
 

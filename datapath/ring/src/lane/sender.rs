@@ -3,9 +3,7 @@
 use crate::sync::{Ordering, Ordering::*, fence};
 
 use super::cursor::Cursor;
-use super::shape::{
-    ACCEPTED, LINE, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, WORD, behind, lines_of, refusal, word_of,
-};
+use super::shape::{ACCEPTED, LINE, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of, refusal, word_of};
 use super::{LaneLayout, Pair, Receiver, Shared};
 
 /// No room now.
@@ -110,31 +108,30 @@ impl Sender {
     ///
     /// # Errors
     /// There is no room. An empty frame, or one that is too long, never has room.
-    // Always: it is the common way of each frame that is sent.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        match bytes.try_into() {
-            Ok(bytes) if self.cursor.has_line() => {
-                self.push_line(bytes);
-                Ok(())
-            }
-            _ => self.push_any(bytes),
-        }
+        if self.push_line(bytes) { Ok(()) } else { self.push_any(bytes) }
     }
 
-    /// Copy a frame of one line in, into the next line of the run.
+    /// Copy a frame in as [`push`](Self::push), if it fills one line, and the line is known to be free. If this returns `false`, there may be
+    /// room all the same.
+    // Always: it is the common way of each frame that is sent. It makes no call.
     #[inline(always)]
-    fn push_line(&mut self, bytes: &[u8; ONE_LINE]) {
+    pub fn push_line(&mut self, bytes: &[u8]) -> bool {
         let at = self.cursor.at();
-        // SAFETY: a cursor is always at a line of the layout, and the memory is that of the layout.
-        unsafe { self.memory.write_line(at + WORD, bytes) };
+        let Ok(bytes) = bytes.try_into() else { return false };
+        if !self.cursor.has_line() {
+            return false;
+        }
+        // SAFETY: a cursor with a line is at a line of the layout, and the memory is that of the layout.
+        unsafe { self.memory.write_line(at, bytes) };
         if !self.has_words {
-            self.clear(self.written().wrapping_add(1));
+            // The run does not reach the end of the lap.
+            self.write(Record { at: at + LINE, word: 0 }, Relaxed);
         }
-        self.show_later(Record { at, word: word_of(self.cursor.lap(), ONE_LINE as u32) });
-        if !self.cursor.pass_line(&self.shape) {
-            self.end_run();
-        }
+        self.show_later(Record { at, word: self.cursor.line_word() });
+        self.cursor.pass_line();
+        true
     }
 
     #[inline(never)]
@@ -168,6 +165,9 @@ impl Sender {
     /// Make room for a frame of this length at the current record. Returns its lines.
     #[inline]
     fn reserve(&mut self, len: usize) -> Result<u32, Full> {
+        if !self.cursor.has_line() {
+            self.end_run();
+        }
         let (lines, to_end) = (lines_of(len), self.shape.lines_left(self.written()));
         if len == 0 || len > self.shape.longest() {
             return Err(Full);
@@ -271,7 +271,7 @@ impl Sender {
 
     #[inline(always)]
     fn write(&self, record: Record, order: Ordering) {
-        // SAFETY: `at` is from the layout or its cursor, and the memory is that of the layout.
+        // SAFETY: `at` is a line of the layout, and the memory is that of the layout.
         unsafe { self.memory.word_within(record.at) }.store(record.word, order);
     }
 
@@ -279,21 +279,20 @@ impl Sender {
     #[inline]
     pub fn publish(&mut self) -> bool {
         let shown = std::mem::take(&mut self.shown);
-        let first = std::mem::take(&mut self.first);
-        if first.at == 0 {
+        if self.first.at == 0 {
             return shown;
         }
         if self.last.at != 0 {
-            let last = std::mem::take(&mut self.last);
-            self.write(last, Relaxed);
+            self.write(self.last, Relaxed);
+            self.last.at = 0;
         }
-        self.write(first, Release); // B, matches C
+        self.write(self.first, Release); // B, matches C
+        self.first.at = 0;
         // For a receiver that has found nothing for long: see `Receiver::has_diverged`.
         // SAFETY: the layout has this word, and the memory is that of the layout.
         unsafe { self.memory.word_within(TAIL) }.store(self.written(), Release);
         // The next records are written soon, and the lines should be in the cache by then.
         self.memory.will_write(self.cursor.at());
-        self.memory.will_write(self.cursor.at() + LINE);
         true
     }
 

@@ -31,6 +31,12 @@ pub(crate) const fn word_of(lap: u32, length: u32) -> u32 {
     lap | length << LENGTH_AT
 }
 
+/// The lap in this word.
+#[inline]
+pub(crate) const fn lap_of(word: u32) -> u32 {
+    word & !0 << LAP_AT
+}
+
 /// The length in this word, and whether [`MORE`] is set. Length 0: no record of this lap is there.
 #[inline]
 pub(crate) const fn parts_of(word: u32, lap: u32) -> (u32, bool) {

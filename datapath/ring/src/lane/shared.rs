@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 use super::copy::{self, FEWEST};
-use super::shape::{LINE, ONE_LINE};
+use super::shape::{LINE, ONE_LINE, WORD};
 #[cfg(not(loom))]
 use crate::Mapping;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -167,36 +167,36 @@ impl Shared {
         }
     }
 
-    /// Copy the bytes of a record of one line in.
+    /// Copy the bytes of a record in that fills the line at this offset.
     ///
     /// # Safety
-    /// The range at `offset`, a multiple of 4, is within.
+    /// The line is within.
     #[inline(always)]
     pub(crate) unsafe fn write_line(&self, offset: usize, bytes: &[u8; ONE_LINE]) {
-        debug_assert!(offset.is_multiple_of(4) && offset + ONE_LINE <= self.len);
+        debug_assert!(offset.is_multiple_of(LINE) && offset < self.len);
         // SAFETY: the caller's.
         #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
         unsafe {
-            copy::copy_line(bytes.as_ptr(), self.at(offset).as_ptr());
+            copy::copy_line::<0, WORD>(bytes.as_ptr(), self.at(offset).as_ptr());
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-        self.write(offset, &bytes[..MODELLED]);
+        self.write(offset + WORD, &bytes[..MODELLED]);
     }
 
-    /// Copy the bytes of a record of one line out.
+    /// Copy the bytes of a record out that fills the line at this offset.
     ///
     /// # Safety
-    /// The range at `offset`, a multiple of 4, is within.
+    /// The line is within.
     #[inline(always)]
     pub(crate) unsafe fn read_line(&self, offset: usize, bytes: &mut [u8; ONE_LINE]) {
-        debug_assert!(offset.is_multiple_of(4) && offset + ONE_LINE <= self.len);
+        debug_assert!(offset.is_multiple_of(LINE) && offset < self.len);
         // SAFETY: the caller's.
         #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
         unsafe {
-            copy::copy_line(self.at(offset).as_ptr(), bytes.as_mut_ptr());
+            copy::copy_line::<WORD, 0>(self.at(offset).as_ptr(), bytes.as_mut_ptr());
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-        self.read(offset, &mut bytes[..MODELLED]);
+        self.read(offset + WORD, &mut bytes[..MODELLED]);
     }
 
     /// Copy to other shared memory, from a multiple of 4 to one. Bytes there behind the range, up to the next multiple, may be overwritten.
@@ -213,7 +213,7 @@ impl Shared {
         }
     }
 
-    /// Hint that this line will be written soon, so that a later store need not wait for it.
+    /// Hint that this line and the next will be written soon, so that a later store need not wait for it.
     #[inline]
     pub(crate) fn will_write(&self, offset: usize) {
         copy::will_write(self.at(0).as_ptr().wrapping_add(offset));

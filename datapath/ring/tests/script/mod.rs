@@ -136,11 +136,11 @@ pub(crate) fn play_lane(script: &Script) {
             6 => _ = from.accept(pair),
             7 => memory.word(number % (shape.bytes() / 4) * 4).store((number >> 16) as u32, Relaxed),
             8 => _ = to.has_room_for(few),
-            9 => _ = (from.has_diverged(), to.needs_offer(), to.made_room(), from.is_quiet()),
+            9 => _ = (from.has_diverged(), to.needs_offer(), to.made_room(), from.is_quiet(), lanes.is_quiet()),
             10 => from.forget(),
             11 => _ = lanes.repair(),
             12 => {
-                let (mut burst, mut taken) = (if few % 2 == 0 { lanes.burst() } else { Burst::new(false) }, 0);
+                let (mut burst, mut taken) = (Burst::default(), 0);
                 while let Some(frame) = lanes.next(&mut burst, &pool, &mut counters) {
                     assert!((1..=LONGEST - 100).contains(&frame.bytes().len()));
                     taken += 1;
