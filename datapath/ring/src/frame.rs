@@ -99,7 +99,7 @@ impl Frame {
     /// Bytes from the frame's start to the end of its chunk.
     #[inline]
     pub fn room(&self) -> usize {
-        self.region_ref().layout.stride - self.start()
+        self.region_ref().chunk_end(self.number()).as_ptr() as usize - self.data.as_ptr() as usize
     }
 
     /// The frame's number in its pool.
@@ -111,7 +111,7 @@ impl Frame {
     /// The offset of the frame from the pool's base, in bytes, as in a NIC's descriptor.
     #[inline]
     pub fn offset(&self) -> usize {
-        self.index() * self.region_ref().layout.stride + self.start()
+        self.data.as_ptr() as usize - self.region_ref().base.as_ptr() as usize
     }
 
     /// Whether this is the only handle. If so it stays the only one until it is shared.

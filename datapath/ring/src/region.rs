@@ -59,8 +59,9 @@ fn introduce() -> u64 {
 pub(crate) struct Region {
     // Written before it is shared, read by everybody.
     pub(crate) base: NonNull<u8>,
-    /// Where frame 0 starts while it is free, and the room of a free frame.
+    /// Where frame 0 starts while it is free, the end of its chunk, and the room of a free frame.
     first: NonNull<u8>,
+    first_end: NonNull<u8>,
     pub(crate) room: usize,
     pub(crate) layout: Layout,
     slots: Box<[Slot]>,
@@ -91,6 +92,8 @@ impl Region {
             base,
             // SAFETY: the headroom is shorter than a chunk.
             first: unsafe { base.add(layout.headroom) },
+            // SAFETY: there is at least one chunk.
+            first_end: unsafe { base.add(layout.stride) },
             room: layout.stride - layout.headroom,
             layout,
             slots: (0..layout.frames).map(|_| Slot::new()).collect(),
@@ -119,6 +122,14 @@ impl Region {
         debug_assert!((index as usize) < self.layout.frames);
         // SAFETY: chunks 0..frames are all in the memory at `base`.
         unsafe { self.base.add(index as usize * self.layout.stride) }
+    }
+
+    /// The end of a frame's chunk.
+    #[inline]
+    pub(crate) fn chunk_end(&self, index: u32) -> NonNull<u8> {
+        debug_assert!((index as usize) < self.layout.frames);
+        // SAFETY: as for the chunk.
+        unsafe { self.first_end.add(index as usize * self.layout.stride) }
     }
 
     /// Where a free frame starts.
