@@ -2,6 +2,7 @@
 //! its own pool. A lane is bounded by its size: when it is full, the sender waits, and after a while drops frames.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::Ordering::*;
 
 use am_ring::Frame;
@@ -51,10 +52,8 @@ impl Shm {
             let peer = &mut self.peers[member];
             match peer.lanes.next_line(&self.caps.pool) {
                 Line::Frame(frame, is_last) => {
-                    let Shm { steering, peers, added_addresses, .. } = self;
-                    if steering
-                        .admits_from(frame.bytes(), |source| learn_address(peers, added_addresses, source, member))
-                    {
+                    let (peers, added) = (&self.peers, &mut self.added_addresses);
+                    if self.steering.admits_from(frame.bytes(), |source| learn_address(peers, added, source, member)) {
                         left -= 1;
                         each(frame);
                         if is_last {
@@ -79,7 +78,8 @@ impl Shm {
             && let Shm { peers, caps, lane_counters, .. } = self
             && let Some(frame) = peers[member].lanes.next(&mut burst, &caps.pool, lane_counters)
         {
-            if self.admits(&frame, member) {
+            let (peers, added) = (&self.peers, &mut self.added_addresses);
+            if self.steering.admits_from(frame.bytes(), |source| learn_address(peers, added, source, member)) {
                 left -= 1;
                 each(frame);
             }
@@ -93,13 +93,6 @@ impl Shm {
             self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
         }
         left
-    }
-
-    /// Whether a frame that came from a member is for this node.
-    #[inline(always)]
-    fn admits(&mut self, frame: &Frame, member: usize) -> bool {
-        let Shm { steering, peers, added_addresses, .. } = self;
-        steering.admits_from(frame.bytes(), |source| learn_address(peers, added_addresses, source, member))
     }
 
     #[cold]
@@ -145,9 +138,15 @@ impl Shm {
 }
 
 /// A control frame from this address arrived in a member's lane. Several nodes may be behind one member.
+// It gets the box of the peers, so that the callers do not read it for each frame.
 #[cold]
 #[inline(never)]
-fn learn_address(peers: &[Peer], added: &mut BTreeMap<Address, (usize, u32)>, source: Address, member: usize) {
+fn learn_address(
+    peers: &impl Deref<Target = [Peer]>,
+    added: &mut BTreeMap<Address, (usize, u32)>,
+    source: Address,
+    member: usize,
+) {
     if peers[member].has_address(source) {
         return;
     }

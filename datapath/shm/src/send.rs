@@ -111,23 +111,18 @@ impl Shm {
         let Some(peer) = self.peers.get_mut(published.trailing_zeros() as usize) else { return };
         peer.lanes.to.publish();
         if !published.is_power_of_two() {
-            return self.publish_others(published);
+            return self.publish_and_wake(published);
         }
         SleepWord::after_publish();
         if peer.asleep.is_set() {
-            self.wake_members(published);
+            self.publish_and_wake(published);
         }
     }
 
     #[inline(never)]
-    fn publish_others(&mut self, published: u64) {
+    fn publish_and_wake(&mut self, published: u64) {
         members(published).for_each(|member| _ = self.peers[member].lanes.to.publish());
         SleepWord::after_publish();
-        self.wake_members(published);
-    }
-
-    #[inline(never)]
-    fn wake_members(&mut self, published: u64) {
         for member in members(published) {
             if self.peers[member].asleep.take() {
                 self.wake_member(member);

@@ -1,7 +1,6 @@
 //! The two lanes between this process and another one.
 
-use super::receiver::Looked;
-use super::{LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use super::{LaneLayout, Line, Pair, Peeked, Receiver, Sender, Shared};
 use crate::{Frame, Pool};
 
 /// The most records of a [`Burst`]. Otherwise a flood of frames that the caller drops would keep it in its loop.
@@ -28,17 +27,6 @@ impl Default for Burst {
     fn default() -> Burst {
         Burst(MAX_RECORDS)
     }
-}
-
-/// The result of [`Duplex::next_line`].
-#[derive(Debug)]
-pub enum Line {
-    /// The frame, and whether the burst ends with it.
-    Frame(Frame, bool),
-    /// There is nothing.
-    Nothing,
-    /// Anything else: [`Duplex::next`].
-    Other,
 }
 
 /// What [`next`](Duplex::next) could not receive.
@@ -98,8 +86,10 @@ impl Duplex {
     /// Whether there is nothing to receive and no session to accept.
     #[inline(always)]
     pub fn is_quiet(&mut self) -> bool {
-        let is_quiet = matches!(self.from.look_for_line(), Looked::Nothing);
-        self.was_empty |= is_quiet;
+        let is_quiet = self.from.is_quiet();
+        if is_quiet {
+            self.was_empty = true;
+        }
         is_quiet
     }
 
@@ -107,20 +97,13 @@ impl Duplex {
     // Always: it is the loop of each receive.
     #[inline(always)]
     pub fn next_line(&mut self, pool: &Pool) -> Line {
-        match self.from.look_for_line() {
-            Looked::Line { has_more } => {
-                let Some(frame) = pool.take_filled(|bytes| self.from.copy_line(bytes)) else { return Line::Other };
-                if !self.from.leave_line(has_more) {
-                    return Line::Other;
-                }
-                let is_last = self.ends_burst(has_more);
-                Line::Frame(frame, is_last)
-            }
-            Looked::Nothing => {
+        match self.from.take_line(pool) {
+            Line::Frame(frame, has_more) => Line::Frame(frame, self.ends_burst(has_more)),
+            Line::Nothing => {
                 self.was_empty = true;
                 Line::Nothing
             }
-            Looked::Other => Line::Other,
+            Line::Other => Line::Other,
         }
     }
 

@@ -72,9 +72,9 @@ mod shape;
 mod shared;
 mod sleep_word;
 
-pub use duplex::{Burst, Duplex, LaneCounters, Line};
+pub use duplex::{Burst, Duplex, LaneCounters};
 pub use holds::Holds;
-pub use receiver::{Peeked, Receiver};
+pub use receiver::{Line, Peeked, Receiver};
 pub use sender::{Full, Relayed, Sender};
 pub use shape::{LaneLayout, Pair};
 pub use shared::{Shared, SharedWord};

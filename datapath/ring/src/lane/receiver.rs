@@ -2,8 +2,8 @@
 
 use am_wire::Buffer;
 
-use crate::Frame;
 use crate::sync::{Ordering::*, fence};
+use crate::{Frame, Pool};
 
 use super::cursor::Cursor;
 use super::shape::{
@@ -24,13 +24,14 @@ pub enum Peeked {
     Invalid,
 }
 
-/// The result of [`Receiver::look_for_line`].
-pub(super) enum Looked {
-    /// A frame of one line inside the run, and whether another record came with it.
-    Line { has_more: bool },
-    /// Nothing, in an open session.
+/// The result of [`Duplex::next_line`](super::Duplex::next_line).
+#[derive(Debug)]
+pub enum Line {
+    /// A frame of one line, and whether the burst ends with it.
+    Frame(Frame, bool),
+    /// There is nothing.
     Nothing,
-    /// Anything else: [`Receiver::peek`].
+    /// Anything else: [`Duplex::next`](super::Duplex::next).
     Other,
 }
 
@@ -43,7 +44,7 @@ pub struct Receiver {
     session: u32,
     /// Whether it is open.
     open: bool,
-    /// Whether another record came with the last one.
+    /// Whether another record came with the last one that [`peek`](Self::peek) found.
     has_more: bool,
     /// Behind the lines that were read. The run ends where lines are given back. It is empty while no session is open.
     cursor: Cursor,
@@ -113,39 +114,29 @@ impl Receiver {
         self.cursor.position()
     }
 
-    /// Look for a frame of one line, the most frequent one, that does not end the run: [copy](Self::copy_line) it.
+    /// Copy the next frame into one of the pool, if it fills one line, as most do, and does not end the run. Otherwise, nothing has changed.
+    /// Returns with the frame whether another one came with it.
     #[inline(always)]
-    pub(super) fn look_for_line(&self) -> Looked {
+    pub(super) fn take_line(&mut self, pool: &Pool) -> Line {
         let rest = self.word() ^ self.cursor.line_word();
         if !self.cursor.has_lines() {
-            return Looked::Other;
+            return Line::Other;
         }
-        if rest & !MORE == 0 {
-            return Looked::Line { has_more: rest != 0 };
+        if rest & !MORE != 0 {
+            // The lap is out of it already, and the length of a line is in it.
+            let is_empty = parts_of(rest ^ word_of(0, ONE_LINE as u32), 0).0 == 0;
+            return if is_empty && self.is_offered() { Line::Nothing } else { Line::Other };
         }
-        // The lap is out of it already, and the length of a line is in it.
-        let is_empty = parts_of(rest ^ word_of(0, ONE_LINE as u32), 0).0 == 0;
-        if is_empty && self.is_offered() { Looked::Nothing } else { Looked::Other }
-    }
-
-    /// Copy the frame of one line out that was found.
-    #[inline(always)]
-    pub(super) fn copy_line(&self, into: &mut [u8; ONE_LINE]) {
         // SAFETY: this side's cursor is always at a line of the layout, and the memory is that of the layout.
-        unsafe { self.memory.read_line(self.cursor.at(), into) };
-    }
-
-    /// As [`leave`](Self::leave), behind the frame of one line that was found.
-    #[inline(always)]
-    pub(super) fn leave_line(&mut self, has_more: bool) -> bool {
+        let copy = |bytes: &mut [u8; ONE_LINE]| unsafe { self.memory.read_line(self.cursor.at(), bytes) };
+        let Some(frame) = pool.take_filled(copy) else { return Line::Other };
         fence(Acquire); // F, matches E
         if !self.is_offered() {
-            self.close();
-            return false;
+            return Line::Other;
         }
-        (self.has_more, self.found) = (has_more, (0, 0));
+        self.found = (0, 0);
         self.cursor.pass_line();
-        true
+        Line::Frame(frame, rest != 0)
     }
 
     /// Look for the next frame.
@@ -178,7 +169,7 @@ impl Receiver {
         self.open && self.is_empty() && self.is_offered()
     }
 
-    /// Whether another frame came with the last one. If not, a look costs a cache line that the sender has just
+    /// Whether another frame came with the last one that [`peek`](Self::peek) found. If not, a look costs a cache line that the sender has just
     /// written, and can wait.
     #[inline]
     pub fn has_more(&self) -> bool {

@@ -47,6 +47,7 @@ impl SleepWord {
     }
 
     /// Whether no sender has taken the word since it was set.
+    #[inline]
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed) != 0
     }

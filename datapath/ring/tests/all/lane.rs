@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use am_ring::lane::{Full, LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use am_ring::lane::{Burst, Duplex, Full, LaneCounters, LaneLayout, Pair, Peeked, Receiver, Sender, Shared};
+use am_ring::{Layout, Pool};
+use am_wire::Buffer;
 use proptest::prelude::*;
 
 pub(crate) const PAIR: Pair = Pair::new(1, 2);
@@ -40,6 +42,24 @@ fn frames_of_every_length_arrive_intact() {
     }
     assert_eq!(sender.push(&[]), Err(Full));
     assert_eq!(sender.push(&[0; 3001]), Err(Full));
+}
+
+#[test]
+fn frames_of_one_line_pass_the_ends_of_runs_and_laps() {
+    let shape = LaneLayout::least(200).unwrap();
+    let memory = Shared::heap(shape.bytes());
+    let mut lanes = Duplex::new(memory.clone(), memory, shape);
+    lanes.connect(PAIR, PAIR);
+    let pool = Pool::heap(Layout { frames: 1, stride: 200, headroom: 0 }).unwrap();
+    for first in 0..100 {
+        let numbers = first..=first + first % 3;
+        numbers.clone().for_each(|number| lanes.to.push(&frame(number, 60)).unwrap());
+        lanes.to.publish();
+        for number in numbers {
+            let received = lanes.next(&mut Burst::default(), &pool, &mut LaneCounters::default());
+            assert_eq!(received.map(|received| received.bytes().to_vec()), Some(frame(number, 60)), "{first}");
+        }
+    }
 }
 
 #[test]
