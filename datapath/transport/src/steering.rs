@@ -73,6 +73,8 @@ impl Steering {
         is_usual(frame, &self.table) || self.admits_any(frame, claimed)
     }
 
+    #[cold]
+    #[inline(never)]
     fn admits_any(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
         match steer(frame, &self.table) {
             // Without the XDP program the host rejects requests that find no room.
