@@ -250,7 +250,7 @@ impl Engine {
             return true;
         }
         let now = now();
-        self.core.run_deferred(now);
+        self.core.pass_time(now);
         now < until
     }
 

@@ -39,6 +39,12 @@ impl<B: Buffer> Core<B> {
         }
     }
 
+    /// From below: it is `now`, and there is no deferred work.
+    #[inline]
+    pub fn pass_time(&mut self, now: Time) {
+        self.now = now;
+    }
+
     /// Getter: whether the deferred work may wait for some turns. It may not if it would free what may soon be short: credit that
     /// came in frames of their own, room for requests, or slots.
     #[inline]
