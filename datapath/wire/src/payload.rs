@@ -116,7 +116,7 @@ pub(crate) const fn split_message(class: Class, words: u8, handler: u8, seq: u32
 }
 
 /// The nonce and the number in that part of the header.
-pub(crate) const FORESEEN: u64 = 0xffff << 32 | (1 << SEQ_BITS) - 1;
+pub(crate) const FORESEEN: u64 = 0xffff << 32 | ((1 << SEQ_BITS) - 1);
 
 /// Class, words and handler of a short message; `None` if that part of the header is of anything else.
 #[inline(always)]
