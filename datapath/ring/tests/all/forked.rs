@@ -58,6 +58,16 @@ fn borrows_exclude_each_other() {
 }
 
 #[test]
+fn borrows_to_change_it_are_counted() {
+    let (value, _) = value();
+    let before = value.writes();
+    assert_eq!((value.borrow().number, value.writes()), (7, before));
+    value.borrow_mut().number = 8;
+    drop(value.try_borrow_mut());
+    assert_eq!(value.writes(), before + 2);
+}
+
+#[test]
 fn an_owned_value_is_dropped_once() {
     let dropped = Rc::<Cell<u32>>::default();
     let owned = Owned::new(Owner::new().unwrap(), Value { number: 7, dropped: dropped.clone() });
