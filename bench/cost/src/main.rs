@@ -13,6 +13,8 @@
 //! the same trips without `am-api`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "layers")]
+mod am2;
 mod bare;
 #[cfg(feature = "layers")]
 mod calls;
@@ -90,6 +92,8 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
             let _before: Vec<u8> = Vec::with_capacity(before);
             let ended = match over {
                 over::Over::Core => bare::run(),
+                #[cfg(feature = "layers")]
+                over::Over::Am2 => am2::run(),
                 #[cfg(feature = "layers")]
                 over::Over::Dp => points::run(),
                 #[cfg(feature = "layers")]

@@ -47,10 +47,12 @@ pub(crate) enum Step {
     Accept,
     /// The daemons' turns.
     Daemon,
+    /// Within a trip, but no part of it: not counted.
+    Aside,
 }
 
 /// All steps in their order, and their names in the table.
-pub(crate) const STEPS: [(Step, &str); 11] = [
+pub(crate) const STEPS: [(Step, &str); 12] = [
     (Step::Outside, "outside"),
     (Step::Request, "request: call, slot, header"),
     (Step::Leave, "requester's second half"),
@@ -62,6 +64,7 @@ pub(crate) const STEPS: [(Step, &str); 11] = [
     (Step::Take, "transport: receive, all turns"),
     (Step::Accept, "frame into the core, both"),
     (Step::Daemon, "daemons: a turn of each, both ways"),
+    (Step::Aside, "aside"),
 ];
 
 /// A byte for each step, and the step that is on: one cache line, which is not counted.

@@ -36,6 +36,8 @@ pub(crate) enum Over {
     Dp,
     /// Loopback, by remote procedure calls: see [`calls`](crate::calls).
     Rpc,
+    /// Loopback, by Active Messages 2 in C: see [`am2`](crate::am2).
+    Am2,
     /// Loopback, to a node with [`IDLE_ENDPOINTS`] idle endpoints besides.
     Endpoints,
     /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.
@@ -83,10 +85,10 @@ impl Over {
     }
 
     /// Whether it is in the committed table. Groups of members are compared with each other only, and so are ways to poll many
-    /// endpoints. The scribbling program is compared with none, and the calls of Directed Point and of RPC are in tables of their own.
+    /// endpoints. The scribbling program is compared with none, and what stands above am-api is in a table of its own.
     pub(crate) fn is_in_table(self) -> bool {
         let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
-        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp | Over::Rpc)
+        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp | Over::Rpc | Over::Am2)
     }
 
     /// Whether the node that answers polls several endpoints.
@@ -105,8 +107,7 @@ impl Over {
                 vec![Daemon::open(DaemonOptions::new(socket(0)))?]
             }
             Over::Amd2 => {
-                let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
-                let ends = loopback::wire_with(2, options).into_iter().enumerate();
+                let ends = plugs(2).into_iter().enumerate();
                 let serve = |(number, plug): (usize, loopback::Plug)| {
                     Ok(Daemon::open_on(DaemonOptions::new(socket(number)), marked(plug.open()?))?)
                 };
@@ -147,9 +148,12 @@ impl Over {
 
 /// The ends of a wire in memory.
 pub(crate) fn open_loopback(count: usize) -> Result<Ends, Error> {
-    let options = loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() };
-    let ends = loopback::wire_with(count, options).into_iter();
-    ends.map(|plug| Ok(marked(plug.open()?))).collect()
+    plugs(count).into_iter().map(|plug| Ok(marked(plug.open()?))).collect()
+}
+
+/// The same ends before they are opened.
+pub(crate) fn plugs(count: usize) -> Vec<loopback::Plug> {
+    loopback::wire_with(count, loopback::LoopbackOptions { frames: FRAMES, ..loopback::LoopbackOptions::default() })
 }
 
 /// The socket of a daemon.

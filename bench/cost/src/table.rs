@@ -52,7 +52,7 @@ impl Table {
 
     pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2], closed: &Closed) {
         let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
-        let is_there = |(step, cost): &&(Step, Cost)| *step != Step::Daemon || cost.instructions > 0;
+        let is_there = |(step, cost): &&(Step, Cost)| !matches!(step, Step::Daemon | Step::Aside) || cost.instructions > 0;
         single.steps.iter().filter(is_there).for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
         add("round trip", single.whole);
         let in_all = |step| shared.steps.iter().filter(move |(its, _)| *its == step).map(|(_, cost)| *cost);

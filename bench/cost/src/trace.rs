@@ -165,7 +165,7 @@ fn read(mut trace: impl BufRead, told: &Receiver<Places>) -> Result<Vec<Trip>, E
         let (cost, lines) = (&mut trip.costs[step as usize], &mut trip.lines[step as usize]);
         let code = &mut trip.code[step as usize];
         match kind {
-            _ if step == Step::Outside => (),
+            _ if matches!(step, Step::Outside | Step::Aside) => (),
             b'I' => {
                 cost.instructions += 1;
                 cost.locked += places.locked.contains(&address) as u64;

@@ -35,6 +35,9 @@ pub(crate) struct Am {
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
     pub(crate) owner: NodeOwner,
+    /// Moves the node's clock.
+    #[cfg(feature = "echo")]
+    pub(crate) hand: Option<am_api::ManualClock>,
 }
 
 /// What `AM_Init` made, if it was called.
@@ -133,6 +136,21 @@ pub(crate) fn hang_up_if_lost() -> Result<(), Code> {
         drop(process.am.take());
         return Err(Code::Resource);
     }
+    Ok(())
+}
+
+/// Exchange the process for another one. All that one of them refers to moves with it, so no thread has a part of both.
+///
+/// # Errors
+/// A call is under way.
+#[cfg(feature = "echo")]
+pub(crate) fn switch(other: &mut Option<Rc<Am>>) -> Result<(), Code> {
+    let process = PROCESS.lock();
+    let mut am = process.am.borrow_mut();
+    if process.depth.get() > 0 || am.as_ref().is_some_and(|am| !am.sleepers.is_empty()) {
+        return Err(Code::InUse);
+    }
+    std::mem::swap(&mut *am, other);
     Ok(())
 }
 

@@ -15,6 +15,7 @@
 //!   leave.rs       freed endpoints and unmapped translations are closed when their messages have arrived
 //!   receive.rs     receiving: tag, handler and bounds are checked; undeliverable messages return (undelivered.rs)
 //!   header.rs      the layout of a message's words and payload
+//!   echo.rs        two processes in one, for scripts/cost (feature `echo`)
 //!        ▼
 //!   am-api, am-spmd
 //! ```
@@ -32,6 +33,8 @@ mod bundle;
 mod calls;
 mod code;
 mod context;
+#[cfg(feature = "echo")]
+mod echo;
 mod endpoint;
 mod events;
 mod header;
@@ -56,6 +59,8 @@ mod undelivered;
 
 pub use calls::*;
 pub use code::{Code, Status};
+#[cfg(feature = "echo")]
+pub use echo::{Echo, EchoError};
 pub use events::*;
 pub use messages::*;
 pub use name::Name;

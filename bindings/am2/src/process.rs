@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, EndpointError, Events, Owner};
+use am_api::{Builder, Endpoint, EndpointError, Events, Node, Owner};
 use am_c_runtime::{NodeOwner, at_exit};
 
 use crate::am::{self, Am};
@@ -44,11 +44,22 @@ pub(crate) fn init() -> Result<(), Code> {
     let mut kept = process.place.borrow_mut();
     let place = kept.find().map_err(|error| failed(&error))?;
     at_exit(end_place);
-    let node = place.open_with(|builder| builder.patience(PATIENCE).keepalive(KEEPALIVE).max_message(MAX_PAYLOAD));
-    let node = node.map_err(|error| failed(&error))?;
-    let am = Am {
-        rank: place.rank(),
-        size: place.size(),
+    let node = place.open_with(with_settings).map_err(|error| failed(&error))?;
+    let am = new_am(node, place.rank(), place.size(), NodeOwner::new(owner));
+    *process.am.borrow_mut() = Some(Rc::new(am));
+    Ok(())
+}
+
+/// The settings of a process's node.
+pub(crate) fn with_settings(builder: Builder) -> Builder {
+    builder.patience(PATIENCE).keepalive(KEEPALIVE).max_message(MAX_PAYLOAD)
+}
+
+/// A process without bundles.
+pub(crate) fn new_am(node: Node, rank: usize, size: usize, owner: NodeOwner) -> Am {
+    Am {
+        rank,
+        size,
         node,
         bundles: RefCell::new(Table::new(1)),
         endpoints: RefCell::new(Table::new(2)),
@@ -57,10 +68,10 @@ pub(crate) fn init() -> Result<(), Code> {
         pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
-        owner: NodeOwner::new(owner),
-    };
-    *process.am.borrow_mut() = Some(Rc::new(am));
-    Ok(())
+        owner,
+        #[cfg(feature = "echo")]
+        hand: None,
+    }
 }
 
 /// The process exits after `AM_Terminate`: say goodbye to the launcher, which takes a process that exits without this for a failed one.
