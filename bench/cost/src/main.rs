@@ -9,6 +9,8 @@
 //!    └── beside the committed table: nothing may be dearer
 //! ```
 //!
+//! The system calls of nodes that sleep are counted likewise: [`sleeps`] is the program, [`system_calls`] reads what valgrind lists.
+//!
 //! `scripts/cost` builds and runs it. Read first: [`trips`] and [`marks`], the steps; then [`trace`]. [`bare`] has
 //! the same trips without `am-api`.
 #![forbid(unsafe_code)]
@@ -25,6 +27,8 @@ mod over;
 mod points;
 #[cfg(feature = "several")]
 mod several;
+mod sleeps;
+mod system_calls;
 mod table;
 mod trace;
 mod trips;
@@ -66,6 +70,9 @@ enum What {
         /// Bytes that are allocated first.
         before: usize,
     },
+    /// Round trips of nodes that sleep, for valgrind: started by cost only
+    #[command(hide = true)]
+    Sleep { via: sleeps::Via },
 }
 
 /// Allocations that move all later ones by 16, 32 and 48 bytes. Where an object begins on its cache line makes up to five
@@ -85,6 +92,9 @@ fn main() -> ExitCode {
 
 /// Whether nothing is dearer.
 fn run(arguments: &Arguments) -> Result<bool, Error> {
+    if let Some(What::Sleep { via }) = arguments.what {
+        return sleeps::run(via).map(|()| true);
+    }
     if let Some(What::Trips { over, mode, before }) = arguments.what {
         mode.begin();
         // On a stack that neither arguments nor environment move, and so the cache lines of its variables.
@@ -116,11 +126,12 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     let text = std::fs::read_to_string(&arguments.table).map_err(failed)?;
     let table = text.parse()?;
     let mut dearer = now.dearer_than(&table);
+    let traced: Vec<_> = all.iter().copied().filter(|over| *over != over::Over::Sleeps).collect();
     for before in MOVES {
         if dearer.is_empty() {
             break;
         }
-        now.take_fewer_lines(&table_of(&all, before)?);
+        now.take_fewer_lines(&table_of(&traced, before)?);
         dearer = now.dearer_than(&table);
     }
     match arguments.json {
@@ -135,6 +146,12 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
 fn table_of(all: &[over::Over], before: usize) -> Result<Table, Error> {
     let (locked, mut table) = (trace::locked()?, Table::new()?);
     for over in all {
+        if *over == over::Over::Sleeps {
+            for via in sleeps::Via::value_variants() {
+                table.add_calls(&via.name(), system_calls::of_a_trip(*via)?);
+            }
+            continue;
+        }
         table.add(&over.name(), trace::steps(*over, &locked, before)?, &trace::closed(*over, &locked, before)?);
     }
     Ok(table)

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::marks::marked;
 
 /// As few as will do: their memory is cleared while valgrind tells of each access.
-const FRAMES: usize = 1024;
+pub(crate) const FRAMES: usize = 1024;
 
 /// Endpoints that send and receive nothing.
 pub(crate) const IDLE_ENDPOINTS: usize = 10_000;
@@ -66,6 +66,8 @@ pub(crate) enum Over {
     Scribbling,
     /// Two programs, each with a daemon, and a wire in memory between these.
     Amd2,
+    /// No round trip by steps, but the system calls of nodes that sleep: see [`sleeps`](crate::sleeps).
+    Sleeps,
 }
 
 impl Over {
@@ -157,7 +159,7 @@ pub(crate) fn plugs(count: usize) -> Vec<loopback::Plug> {
 }
 
 /// The socket of a daemon.
-fn socket(number: usize) -> PathBuf {
+pub(crate) fn socket(number: usize) -> PathBuf {
     std::env::temp_dir().join(format!("am-cost-{}-{number}.sock", std::process::id()))
 }
 

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::Error;
 use crate::marks::{STEPS, Step, TOGETHER};
 use crate::over::Over;
+use crate::system_calls::Calls;
 use crate::trace::{Closed, Cost, Costs};
 
 /// So many per cent more instructions are noise of the compiler's choices, and so many at least.
@@ -26,6 +27,12 @@ const DP: u64 = 500;
 /// How many a remote procedure call may cost more than a bare request and its reply.
 const RPC: u64 = 1150;
 
+/// How many the calls of Active Messages 2 in C may cost more than a bare request and its reply.
+const AM2: u64 = 8800;
+
+/// What the system calls of a row are.
+const SLEEP: &str = "system calls of a sleep and a wake, both";
+
 /// A hostile program may cost the others so many per cent of a round trip.
 const HOSTILE: u64 = 10;
 
@@ -40,6 +47,8 @@ pub(crate) struct Table {
     /// What compiled the program: other compilers make other instructions.
     compiler: String,
     rows: Vec<((String, String), Cost)>,
+    /// The system calls of a round trip between nodes that sleep, by transport.
+    calls: Vec<(String, Calls)>,
 }
 
 impl Table {
@@ -47,12 +56,13 @@ impl Table {
         let output = Command::new("rustc").arg("--version").output().map_err(|error| format!("rustc: {error}"))?;
         let version = String::from_utf8_lossy(&output.stdout);
         let compiler = version.split_whitespace().nth(1).ok_or("rustc does not say its version")?;
-        Ok(Table { compiler: format!("rustc {compiler}, {}", std::env::consts::ARCH), rows: vec![] })
+        Ok(Table { compiler: format!("rustc {compiler}, {}", std::env::consts::ARCH), ..Table::default() })
     }
 
     pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2], closed: &Closed) {
         let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
-        let is_there = |(step, cost): &&(Step, Cost)| !matches!(step, Step::Daemon | Step::Aside) || cost.instructions > 0;
+        let is_there =
+            |(step, cost): &&(Step, Cost)| !matches!(step, Step::Daemon | Step::Aside) || cost.instructions > 0;
         single.steps.iter().filter(is_there).for_each(|(step, cost)| add(STEPS[*step as usize].1, *cost));
         add("round trip", single.whole);
         let in_all = |step| shared.steps.iter().filter(move |(its, _)| *its == step).map(|(_, cost)| *cost);
@@ -62,6 +72,10 @@ impl Table {
         add("closed loop: round trip", closed.round_trip);
         add("closed loop: each message more in a frame", closed.message);
         add("a turn that finds nothing", closed.idle);
+    }
+
+    pub(crate) fn add_calls(&mut self, via: &str, calls: Calls) {
+        self.calls.push((via.to_owned(), calls));
     }
 
     /// Of two counts with the same rows, the fewer cache lines of each.
@@ -80,7 +94,10 @@ impl Table {
             });
             format!("{row}\n")
         };
-        self.rows.iter().map(row).collect()
+        let calls = |(via, Calls(counts)): &(String, Calls)| {
+            format!("{}\n", json!({ "transport": via, "step": SLEEP, "system_calls": counts }))
+        };
+        self.rows.iter().map(row).chain(self.calls.iter().map(calls)).collect()
     }
 
     /// A line for each step that costs more than it did.
@@ -89,8 +106,8 @@ impl Table {
             eprintln!("cost: the table is of {}, this is {}: not compared", before.compiler, self.compiler);
             return vec![];
         }
+        let mut all = self.more_calls_than(before);
         let before: BTreeMap<_, _> = before.rows.iter().cloned().collect();
-        let mut all = vec![];
         for (key @ (over, step), now) in &self.rows {
             let is_compared = Over::from_str(over, false).is_ok_and(Over::is_in_table);
             let Some(was) = before.get(key) else {
@@ -124,8 +141,19 @@ impl Table {
         all.extend(self.more_than(Over::Loopback, Over::Rpc, |_| RPC, "a remote procedure call"));
         all.extend(self.more_than(Over::Amd, Over::Hostile, hostile, "a hostile program"));
         all.extend(self.more_than(Over::Amd, Over::Scribbling, hostile, "a program that scribbles over its memory"));
+        all.extend(self.more_than(Over::Loopback, Over::Am2, |_| AM2, "Active Messages 2 in C"));
         all.extend(self.members_cost());
         all
+    }
+
+    /// A line for each transport with more system calls around a sleep than it had.
+    fn more_calls_than(&self, before: &Table) -> Vec<String> {
+        let was = |via: &str| before.calls.iter().find(|(its, _)| its == via).map(|(_, calls)| calls);
+        let more = |(via, now): &(String, Calls)| match was(via) {
+            None => Some(format!("{via}: no row for `{SLEEP}`")),
+            Some(was) => (now.total() > was.total()).then(|| format!("{via}: {SLEEP}: {now}; were {was}")),
+        };
+        self.calls.iter().filter_map(more).collect()
     }
 
     fn round_trip(&self, over: Over) -> Option<u64> {
@@ -158,7 +186,7 @@ impl fmt::Display for Table {
         for ((over, step), Cost { instructions, locked, lines, code }) in &self.rows {
             writeln!(f, "{over:<11} {step:<41} {instructions:>12} {locked:>7} {lines:>6} {code:>6}")?;
         }
-        Ok(())
+        self.calls.iter().try_for_each(|(via, calls)| writeln!(f, "{via:<11} {SLEEP}: {calls}"))
     }
 }
 
@@ -169,9 +197,21 @@ impl FromStr for Table {
         let mut lines = text.lines();
         let compiler =
             lines.next().and_then(|line| line.split_once("; ")).ok_or("the table does not say its compiler")?.1;
-        let rows = lines.skip(2).map(row).collect::<Option<Vec<_>>>().ok_or("the table has a row that is none")?;
-        Ok(Table { compiler: compiler.to_owned(), rows })
+        let mut table = Table { compiler: compiler.to_owned(), ..Table::default() };
+        for line in lines.skip(2) {
+            match calls_row(line) {
+                Some((via, calls)) => table.add_calls(via, calls.parse()?),
+                None => table.rows.push(row(line).ok_or("the table has a row that is none")?),
+            }
+        }
+        Ok(table)
     }
+}
+
+/// The transport and the system calls of a row that has them.
+fn calls_row(line: &str) -> Option<(&str, &str)> {
+    let (via, rest) = line.split_once(' ')?;
+    Some((via, rest.trim_start().strip_prefix(SLEEP)?.strip_prefix(": ")?))
 }
 
 fn row(line: &str) -> Option<((String, String), Cost)> {
@@ -192,7 +232,13 @@ mod tests {
             ("shm".to_owned(), "frame into the core, both".to_owned()),
             Cost { instructions, locked, lines, code: 9 },
         )];
-        Table { compiler: "rustc 1.95.0, x86_64".into(), rows }
+        Table { compiler: "rustc 1.95.0, x86_64".into(), rows, ..Table::default() }
+    }
+
+    fn sleeps(calls: &str) -> Table {
+        let mut table = table(400, 2, 31);
+        table.add_calls("udp", calls.parse().unwrap());
+        table
     }
 
     fn row(over: &str, instructions: u64) -> ((String, String), Cost) {
@@ -200,13 +246,28 @@ mod tests {
     }
 
     fn dearer(rows: &[((String, String), Cost)]) -> usize {
-        let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.to_vec() };
+        let table = || Table { compiler: "rustc 1.95.0, x86_64".into(), rows: rows.to_vec(), ..Table::default() };
         table().dearer_than(&table()).len()
     }
 
     #[test]
     fn what_is_printed_is_read_again() {
         assert_eq!(table(400, 2, 31).to_string().parse::<Table>().unwrap(), table(400, 2, 31));
+        let with = sleeps("ppoll 2, recvmsg 5");
+        assert_eq!(with.to_string().parse::<Table>().unwrap(), with);
+    }
+
+    #[test]
+    fn one_system_call_more_is_dearer() {
+        let before = sleeps("ppoll 2, recvmsg 5");
+        for no_more in ["ppoll 2, recvmsg 5", "ppoll 2, recvmmsg 5", "ppoll 2, recvmsg 4"] {
+            assert!(sleeps(no_more).dearer_than(&before).is_empty(), "{no_more}");
+        }
+        for more in ["ppoll 3, recvmsg 5", "fcntl 1, ppoll 2, recvmsg 5"] {
+            let lines = sleeps(more).dearer_than(&before);
+            assert_eq!(lines, [format!("udp: {SLEEP}: {more}; were ppoll 2, recvmsg 5")]);
+        }
+        assert_eq!(before.dearer_than(&table(400, 2, 31)).len(), 1, "no row");
     }
 
     #[test]
@@ -219,8 +280,13 @@ mod tests {
 
     #[test]
     fn a_hostile_program_and_a_layer_above_may_cost_little() {
-        let most =
-            [("amd", "hostile", 100), ("amd", "scribbling", 100), ("loopback", "dp", DP), ("loopback", "rpc", RPC)];
+        let most = [
+            ("amd", "hostile", 100),
+            ("amd", "scribbling", 100),
+            ("loopback", "dp", DP),
+            ("loopback", "rpc", RPC),
+            ("loopback", "am2", AM2),
+        ];
         for (without, with, most) in most {
             let costs = |cost| dearer(&[row(without, 1000), row(with, cost)]);
             assert_eq!((costs(1000 + most), costs(1001 + most)), (0, 1), "{with}");
