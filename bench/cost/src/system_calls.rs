@@ -5,7 +5,7 @@
 //! SYSCALL[2057,1](271) ... [async] --> Success(0x1)                            its end
 //! ```
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -21,6 +21,9 @@ const RUNS: usize = 5;
 const MARK: &str = "getppid";
 /// No system call outside of valgrind, which hides the page by which the kernel tells the time.
 const NO_CALL: &str = "clock_gettime";
+/// By which a node's thread sleeps, and how it ends if nothing has happened.
+const SLEEP: &str = "ppoll";
+const NOTHING: &str = "--> Success(0x0)";
 /// The process's first thread, whose marks begin trips.
 const FIRST: &str = "1";
 
@@ -74,16 +77,21 @@ fn run(via: Via) -> Result<Vec<Calls>, Error> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("valgrind: {error}; it is a package of its own"))?;
-    let trips = read(BufReader::new(child.stderr.take().ok_or("no list of system calls")?))?;
+    // Under valgrind the daemon may need longer to fall asleep than a program sleeps at most.
+    let sleeps_again = via == Via::Amd;
+    let trips = read(BufReader::new(child.stderr.take().ok_or("no list of system calls")?), sleeps_again)?;
     if !child.wait()?.success() || trips.len() < TRIPS - 1 {
         return Err(format!("{} trips of sleeping nodes over {} are too few", trips.len(), via.name()).into());
     }
     Ok(trips)
 }
 
-/// The system calls of each trip but the last, which does not end.
-fn read(mut list: impl BufRead) -> Result<Vec<Calls>, Error> {
-    let (mut trips, mut counting) = (vec![], HashSet::new());
+/// The system calls of each trip but the last, which does not end. If a thread `sleeps_again`, a sleep in which nothing happens does not
+/// count, nor do the calls from it to the next sleep.
+fn read(mut list: impl BufRead, sleeps_again: bool) -> Result<Vec<Calls>, Error> {
+    let mut trips: Vec<Calls> = vec![];
+    // The threads whose calls count, and the last call of each.
+    let mut counting: HashMap<String, String> = HashMap::new();
     let mut line = vec![];
     while {
         line.clear();
@@ -92,25 +100,35 @@ fn read(mut list: impl BufRead) -> Result<Vec<Calls>, Error> {
         let text = String::from_utf8_lossy(&line);
         let Some((thread, name)) = parse(&text) else { continue };
         if name == MARK {
-            if !counting.remove(thread) {
-                counting.insert(thread.to_owned());
+            if counting.remove(thread).is_none() {
+                counting.insert(thread.to_owned(), String::new());
                 trips.extend((thread == FIRST).then(Calls::default));
             }
-        } else if name != NO_CALL
-            && counting.contains(thread)
-            && let Some(trip) = trips.last_mut()
-        {
-            *trip.0.entry(name.to_owned()).or_default() += 1;
+            continue;
+        }
+        let (Some(last), Some(Calls(trip))) = (counting.get_mut(thread), trips.last_mut()) else { continue };
+        match name {
+            "" if sleeps_again && last == SLEEP && text.trim_end().ends_with(NOTHING) => {
+                trip.entry(SLEEP.to_owned()).and_modify(|count| *count -= 1);
+                NOTHING.clone_into(last);
+            }
+            "" | NO_CALL => {}
+            _ if last == NOTHING && name != SLEEP => {}
+            _ => {
+                *trip.entry(name.to_owned()).or_default() += 1;
+                name.clone_into(last);
+            }
         }
     }
     trips.pop();
     Ok(trips)
 }
 
-/// The thread that begins a system call, and its name.
+/// The thread that begins a system call, and its name, or that ends one, without a name. Some names have `sys_` before them, some have not.
 fn parse(line: &str) -> Option<(&str, &str)> {
     let (thread, rest) = line.strip_prefix("SYSCALL[")?.split_once(']')?;
-    let name = rest.split_once("sys_")?.1;
+    let text = rest.split_once(')')?.1.trim_start();
+    let name = text.strip_prefix("sys_").unwrap_or(text);
     let length = name.find(|char: char| !char.is_ascii_alphanumeric() && char != '_').unwrap_or(name.len());
     Some((thread.split_once(',')?.1, &name[..length]))
 }
@@ -139,7 +157,8 @@ mod tests {
             parse("SYSCALL[2057,12](230) sys_clock_nanosleep( 1, 0 ) --> [async] ..."),
             Some(("12", "clock_nanosleep"))
         );
-        assert_eq!(parse("SYSCALL[2057,1](271) ... [async] --> Success(0x1)"), None);
+        assert_eq!(parse("SYSCALL[2057,2]( 24) sched_yield() --> [async] ..."), Some(("2", "sched_yield")));
+        assert_eq!(parse("SYSCALL[2057,1](271) ... [async] --> Success(0x1)"), Some(("1", "")));
         assert_eq!(parse("sys_ppoll ( 0x4c51888, 1, 0x4c517d0, 0x0, 8 )"), None);
     }
 
@@ -150,8 +169,20 @@ mod tests {
         };
         let served = on("2", &["ppoll", MARK, "pread64", MARK, "sendto"]);
         let trip = on("1", &[MARK, "sendto", NO_CALL, "ppoll"]) + &served + &on("1", &[MARK, "pread64"]);
-        let trips = read((on("2", &["read", MARK]) + &trip + &trip + &on("1", &[MARK])).as_bytes()).unwrap();
+        let trips = read((on("2", &["read", MARK]) + &trip + &trip + &on("1", &[MARK])).as_bytes(), true).unwrap();
         assert_eq!(trips, [calls("ppoll 2, sendto 2"), calls("ppoll 2, sendto 2")]);
+    }
+
+    #[test]
+    fn a_sleep_in_which_nothing_happens_may_count() {
+        let begin = |name: &str| format!("SYSCALL[9,1](0) sys_{name} ( )\n");
+        let end = |result: u32| format!("SYSCALL[9,1](0) ... [async] --> Success(0x{result}) \n");
+        let idle = begin("ppoll") + &end(0) + &begin("recvfrom") + &end(0);
+        let list = begin(MARK) + &begin("write") + &idle + &idle + &begin("ppoll") + &end(1) + &begin("read");
+        let list = list + &begin(MARK) + &begin(MARK);
+        let all = |sleeps_again| read(list.as_bytes(), sleeps_again).unwrap();
+        assert_eq!(all(false), [calls("ppoll 3, read 1, recvfrom 2, write 1")]);
+        assert_eq!(all(true), [calls("ppoll 1, read 1, write 1")]);
     }
 
     #[test]

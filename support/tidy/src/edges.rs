@@ -89,6 +89,7 @@ pub const RULES: &[(&str, &[&str])] = &[
         "bench/cost",
         &[
             "active-messages",
+            "am-am2-c",
             "am-daemon",
             "layers",
             "am-engine",
