@@ -66,8 +66,6 @@ pub(crate) struct NodeState {
     /// How often the node had been changed at the end of a turn that found nothing, and until when only a frame brings work, if it is not
     /// changed again.
     at_rest: (u64, Time),
-    /// The endpoint of that turn: another one's calls may be due earlier.
-    rests: EndpointId,
     /// Prepared requests that are not committed yet.
     pub(crate) prepared: usize,
     /// The static table's file, as it was loaded last.
@@ -264,7 +262,6 @@ impl NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
             at_rest: (0, Time::default()),
-            rests: EndpointId::NONE,
             engine,
             transport,
             clock,
@@ -476,8 +473,8 @@ impl NodeState {
     /// As [`inhale`](Self::inhale), in a turn before which the node had been changed this often. `None` if there is nothing, and the turn is
     /// over.
     #[inline]
-    pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64, endpoint: EndpointId) -> Option<usize> {
-        if self.at_rest.0 != writes || self.rests != endpoint || !self.kept.is_empty() {
+    pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64) -> Option<usize> {
+        if self.at_rest.0 != writes || !self.kept.is_empty() {
             return Some(self.inhale(look));
         }
         // The turn itself has changed it.
@@ -490,14 +487,14 @@ impl NodeState {
         received
     }
 
-    /// A turn of this endpoint has found nothing, with which the node was changed this often. From this time on the endpoint has work.
+    /// A turn has found nothing, with which the node was changed this often. From this time on an endpoint has work.
     #[inline]
-    pub(crate) fn rest(&mut self, writes: u64, endpoint: EndpointId, work_at: Time) {
+    pub(crate) fn rest(&mut self, writes: u64, work_at: Time) {
         if let Some(until) = self.engine.rest_until()
             && self.bulk.is_quiet()
             && !self.has_work()
         {
-            (self.at_rest, self.rests) = ((writes, until.min(work_at)), endpoint);
+            self.at_rest = (writes, until.min(work_at));
         }
     }
 

@@ -194,7 +194,7 @@ impl<S> Endpoint<S> {
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let writes = self.node.writes();
         let mut node = self.node.borrow_mut();
-        let Some(received) = node.inhale_or_rest(look, writes, self.id) else { return (0, false) };
+        let Some(received) = node.inhale_or_rest(look, writes) else { return (0, false) };
         let mut handled = 0;
         if self.has_work(&node) {
             drop(node);
@@ -204,7 +204,7 @@ impl<S> Endpoint<S> {
         let sent = node.exhale();
         let is_busy = received + handled + sent > 0;
         if !is_busy {
-            node.rest(self.node.writes(), self.id, self.shared.calls.borrow().next_check());
+            node.rest(self.node.writes(), self.shared.calls.borrow().next_check());
         }
         (handled, is_busy)
     }

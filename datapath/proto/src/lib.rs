@@ -110,7 +110,7 @@ impl EndpointId {
     }
 
     /// The id of no endpoint.
-    pub const NONE: EndpointId = EndpointId(u16::MAX);
+    pub(crate) const NONE: EndpointId = EndpointId(u16::MAX);
 }
 
 /// A flow of this node: the flow id that this node chose, and a nonce that distinguishes the uses of the id.
