@@ -225,8 +225,8 @@ impl Engine {
         self.is_at_rest.then(|| self.core.sleep_until().min(self.notices_at))
     }
 
-    /// As [`inhale`](Self::inhale), if nobody has called the node since [`rest_until`](Self::rest_until) gave this time. `None` if there is
-    /// nothing, and the turn is over.
+    /// As [`inhale`](Self::inhale), if the core has not been called since [`rest_until`](Self::rest_until) gave this time. `None` if nothing
+    /// has arrived and no timer is due: then the turn is over.
     #[inline]
     pub fn inhale_at_rest<T: Transport + ?Sized>(
         &mut self,

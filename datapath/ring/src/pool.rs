@@ -193,7 +193,7 @@ impl Pool {
         debug_assert!((index as usize) < region.layout.frames, "no frame {index}");
         debug_assert!(start as usize + len as usize <= region.layout.stride, "{start} + {len} leaves the chunk");
         debug_assert!(region.slot(index).is_out(), "frame {index} is free");
-        // SAFETY: the caller's: the handle exists and is nobody's, and `start` is in the chunk.
+        // SAFETY: the caller's: the handle is counted and has no owner yet, and `start` is in the chunk.
         unsafe { Frame::new(self.region, index, region.chunk(index).add(start as usize), len) }
     }
 }
