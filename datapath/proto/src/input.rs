@@ -88,8 +88,7 @@ impl<B: Buffer> Core<B> {
         });
         // Any frame of the peer shows that it is alive.
         record.mark_dirty(&mut self.deferred.dirty);
-        record.unacked += 1;
-        if record.ack_forced || record.unacked >= self.time.timing.ack_every {
+        if record.count_unacked(1, self.time.timing.ack_every) {
             record.queue_ack(&mut self.sending.acks_due);
         }
         record.keep_piggyback(acks);
@@ -293,8 +292,7 @@ impl<B: Buffer> Core<B> {
                 queue.push_back(Delivery::coalesced(record.id, class, &item, at, seq, handle));
                 seq = seq.plus(1);
             }
-            record.unacked += body.count() as u16;
-            if record.ack_forced || record.unacked >= ack_every {
+            if record.count_unacked(body.count() as u16, ack_every) {
                 record.queue_ack(&mut self.sending.acks_due);
             }
             parsed.piggyback.into_iter().for_each(|piggyback| record.keep_piggyback(piggyback));
@@ -408,8 +406,14 @@ impl FlowRecord {
         if missing > 0 {
             self.on_missing(class, missing, gaps);
         }
-        self.unacked += 1;
         self.ack_forced |= verdict == Verdict::Ahead;
+        self.count_unacked(1, every)
+    }
+
+    /// Count messages that were accepted. Returns whether an acknowledgement must leave now.
+    #[inline(always)]
+    fn count_unacked(&mut self, accepted: u16, every: u16) -> bool {
+        self.unacked += accepted;
         self.ack_forced || self.unacked >= every
     }
 

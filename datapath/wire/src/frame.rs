@@ -205,14 +205,8 @@ pub(crate) struct Usual {
 impl Usual {
     #[inline(always)]
     pub(crate) fn find(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<Usual> {
-        // Source and EtherType: eight bytes, one load. The header's part in the payload: eight bytes more.
-        let (number, _) = frame[6..].split_first_chunk()?;
+        let source = hidden_source(frame, ethertype)?;
         let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
-        let number = u64::from_be_bytes(*number);
-        if number & (bare::FIXED << 16 | 0xffff) != bare::to_source(0) << 16 | ethertype.hidden() as u64 {
-            return None;
-        }
-        let source = number >> 16;
         if payload::is_split(source) { Usual::split(source, u64::from_be_bytes(*rest)) } else { Usual::bare(source) }
     }
 
@@ -254,6 +248,16 @@ impl Usual {
         let lengths = if self.framing == Framing::Bare { &NARROW } else { &WIDE };
         lengths.fits(self.length_code, length)
     }
+}
+
+/// The source address of a frame that has its header, or a part of it, there.
+#[inline(always)]
+pub(crate) fn hidden_source(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
+    // Source and EtherType: eight bytes, one load.
+    let (number, _) = frame[6..].split_first_chunk()?;
+    let number = u64::from_be_bytes(*number);
+    let is_hidden = number & (bare::FIXED << 16 | 0xffff) == bare::to_source(0) << 16 | ethertype.hidden() as u64;
+    is_hidden.then_some(number >> 16)
 }
 
 /// The general case.

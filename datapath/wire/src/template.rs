@@ -2,7 +2,7 @@
 //! The part of the header that is the same in all messages of a flow is written from a template, and what a receiver can foresee of its
 //! next message is compared at once, as in TCP's header prediction (Jacobson, 1990).
 
-use crate::frame::LinkAddresses;
+use crate::frame::{LinkAddresses, hidden_source};
 use crate::length::{ETHERNET_HEADER, MIN_FRAME, SHORT_FRAME_CODE};
 use crate::trailer::{self, Piggyback, has_room_for_piggyback};
 use crate::{Class, EtherType, Flow, Framing, Seq, WORD_BYTES, bare, payload};
@@ -106,13 +106,9 @@ impl ShortFrame {
     #[inline(always)]
     pub fn find(frame: &[u8], ethertype: EtherType) -> Option<ShortFrame> {
         let frame: &[u8; MIN_FRAME] = frame.try_into().ok()?;
-        let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let (number, rest) = (word(6), word(ETHERNET_HEADER));
-        let source = number >> 16;
-        if number & (bare::FIXED << 16 | 0xffff) != bare::to_source(0) << 16 | ethertype.hidden() as u64 {
-            return None;
-        }
+        let source = hidden_source(frame, ethertype)?;
         let (flow, class, handler, words, foreseen, body_at) = if payload::is_split(source) {
+            let rest = u64::from_be_bytes(*frame[ETHERNET_HEADER..].first_chunk()?);
             let (class, words, handler) = payload::short_message(rest)?;
             let flow = payload::split_flow(bare::bits(source));
             (flow, class, handler, words, rest & payload::FORESEEN, Framing::Split.body_at())
