@@ -462,7 +462,8 @@ impl NodeState {
     }
 
     /// First half of a turn; see [`Engine::inhale`].
-    #[inline]
+    // Always, as the halves below it: otherwise it depends on how many other turns the program has.
+    #[inline(always)]
     pub(crate) fn inhale(&mut self, look: PollScope) -> usize {
         if !self.kept.is_empty() {
             self.release_dropped();
@@ -472,7 +473,7 @@ impl NodeState {
 
     /// As [`inhale`](Self::inhale), in a turn before which the node had been changed this often. `None` if there is nothing, and the turn is
     /// over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64) -> Option<usize> {
         if self.at_rest.0 != writes || !self.kept.is_empty() {
             return Some(self.inhale(look));

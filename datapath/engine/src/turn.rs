@@ -194,7 +194,7 @@ impl Engine {
     /// it. The caller runs handlers after it, so their replies leave with the second half's doorbell.
     ///
     /// Timers are checked only after a receive, because the missing acknowledgement may have arrived while handlers ran.
-    #[inline]
+    #[inline(always)]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
         scope: PollScope,
@@ -227,7 +227,7 @@ impl Engine {
 
     /// As [`inhale`](Self::inhale), if the core has not been called since [`rest_until`](Self::rest_until) gave this time. `None` if nothing
     /// has arrived and no timer is due: then the turn is over.
-    #[inline]
+    #[inline(always)]
     pub fn inhale_at_rest<T: Transport + ?Sized>(
         &mut self,
         scope: PollScope,
