@@ -472,15 +472,15 @@ impl NodeState {
     }
 
     /// As [`inhale`](Self::inhale), in a turn before which the node had been changed this often. `None` if there is nothing, and the turn is
-    /// over.
+    /// over. `work_at` is when the endpoint has work without a frame.
     #[inline(always)]
-    pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64) -> Option<usize> {
+    pub(crate) fn inhale_or_rest(&mut self, look: PollScope, writes: u64, work_at: impl Fn() -> Time) -> Option<usize> {
         if self.at_rest.0 != writes || !self.kept.is_empty() {
             return Some(self.inhale(look));
         }
         // The turn itself has changed it.
         self.at_rest.0 += 1;
-        let until = self.at_rest.1;
+        let until = self.at_rest.1.min(work_at());
         let received = self.engine.inhale_at_rest(look, until, || self.clock.now(), &mut **self.transport);
         if received.is_none() {
             self.waiter.iter().for_each(|waiter| waiter.note_spin());
@@ -488,14 +488,14 @@ impl NodeState {
         received
     }
 
-    /// A turn has found nothing, with which the node was changed this often. From this time on an endpoint has work.
+    /// A turn has found nothing, with which the node was changed this often.
     #[inline]
-    pub(crate) fn rest(&mut self, writes: u64, work_at: Time) {
+    pub(crate) fn rest(&mut self, writes: u64) {
         if let Some(until) = self.engine.rest_until()
             && self.bulk.is_quiet()
             && !self.has_work()
         {
-            self.at_rest = (writes, until.min(work_at));
+            self.at_rest = (writes, until);
         }
     }
 

@@ -194,7 +194,8 @@ impl<S> Endpoint<S> {
     fn turn(&mut self, state: &mut S, look: PollScope) -> (usize, bool) {
         let writes = self.node.writes();
         let mut node = self.node.borrow_mut();
-        let Some(received) = node.inhale_or_rest(look, writes) else { return (0, false) };
+        let work_at = || self.shared.calls.borrow().next_check();
+        let Some(received) = node.inhale_or_rest(look, writes, work_at) else { return (0, false) };
         let mut handled = 0;
         if self.has_work(&node) {
             drop(node);
@@ -204,7 +205,7 @@ impl<S> Endpoint<S> {
         let sent = node.exhale();
         let is_busy = received + handled + sent > 0;
         if !is_busy {
-            node.rest(self.node.writes(), self.shared.calls.borrow().next_check());
+            node.rest(self.node.writes());
         }
         (handled, is_busy)
     }

@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{CallError, CallId, Connection, Fate, HandlerId, ReplyError, Request, RequestError, ReturnReason, Token};
+use am_api::{
+    CallError, CallId, Clock, Connection, Fate, HandlerId, Incarnation, ReplyError, Request, RequestError,
+    ReturnReason, Token,
+};
+use am_transport::loopback::{self, LoopbackOptions};
 
 const ASK: HandlerId = HandlerId(3);
 const SOON: Duration = Duration::from_millis(30);
@@ -210,4 +214,42 @@ fn no_request_allocates() {
     (0..100).for_each(|_| round());
     let counted = allocation_counter::measure(|| (0..1000).for_each(|_| round()));
     assert_eq!(counted.count_total, 0);
+}
+
+/// Two endpoints of a node that finds nothing: a turn of the one says nothing about the calls of the other.
+#[test]
+fn a_turn_at_rest_notices_the_deadline_of_its_own_endpoint() {
+    let (clock, hand) = Clock::manual();
+    let mut ends = loopback::wire_with(2, LoopbackOptions::default());
+    let mut open = |name| {
+        let end = ends.pop().expect("an end").open().expect("memory");
+        (plain(name).clock(clock.clone(), Incarnation(1)), Box::new(end))
+    };
+    let ((alpha, here), (beta, there)) = (open("alpha"), open("beta"));
+    let (mut alpha, mut beta) = (Side::<Outcomes>::open(alpha, here), Side::<Vec<Token>>::open(beta, there));
+    beta.endpoint.on_request(ASK, |kept, Request { token, .. }| kept.push(token));
+    let mut other = alpha.node.endpoint::<Outcomes>("other").unwrap();
+    other.on_outcome(ASK, |all, outcome| {
+        assert!(matches!(outcome.result, Err(CallError::TimedOut)), "{:?}", outcome.result);
+        all.push((outcome.id, Outcome::TimedOut));
+    });
+    let to = other.connect("beta", "main").unwrap();
+    let mut late = Outcomes::new();
+    while !other.is_open(to) {
+        (alpha.poll(), other.poll(&mut late), beta.poll());
+        hand.advance(Duration::from_micros(5));
+    }
+    // Beta gets it, and its acknowledgement is back, so no timer is due for a while.
+    let within = Duration::from_micros(400);
+    let id = other.try_call(to, ASK, &[], b"", within).unwrap();
+    for _ in 0..30 {
+        (alpha.poll(), other.poll(&mut late), beta.poll());
+        hand.advance(Duration::from_micros(10));
+    }
+    assert_eq!(late, [], "not yet");
+    (0..10).for_each(|_| _ = (alpha.poll(), other.poll(&mut late)));
+    hand.advance(Duration::from_micros(101));
+    alpha.poll();
+    other.poll(&mut late);
+    assert_eq!(late, [(id, Outcome::TimedOut)]);
 }
