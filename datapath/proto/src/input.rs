@@ -458,8 +458,8 @@ impl FlowRecord {
         let piggyback = frame::has_room_for_piggyback(framing, body).then(|| self.take_piggyback());
         counters.piggybacks_sent += piggyback.is_some() as u64;
         // The peer must learn that its request arrived. Otherwise the request could return as undelivered, although it
-        // was answered.
-        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 {
+        // was answered. On an ordered flow the reply itself says so.
+        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 && !self.setup.is_ordered {
             self.queue_ack(acks_due);
         }
         piggyback

@@ -45,3 +45,22 @@ fn never_comes_back(loss: Loss) {
         assert!(answered + returned <= at_once as usize, "{window} {payload}: {answered} answered, {returned} back");
     }
 }
+
+/// A reply that is too long for an acknowledgement needs no second frame: it says itself that its request was handled.
+#[test]
+fn long_replies_bring_no_acknowledgement_each() {
+    let mut net = Net::new(7);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    let before = net.core(beta).counters().acks_sent;
+    for word in 0..320 {
+        net.send(alpha, flow, Class::Request, word, &[7; 100]).unwrap();
+        net.run(SECOND, |net| net.echo(beta, there));
+        net.run(SECOND, |net| net.extract(alpha, here).is_some());
+    }
+    let sent = net.core(beta).counters().acks_sent - before;
+    assert!((10..=40).contains(&sent), "one for 32 requests, or after a while: {sent}");
+    assert_eq!(net.core(alpha).counters().retransmitted, 0);
+}
