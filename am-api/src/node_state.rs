@@ -330,6 +330,31 @@ impl NodeState {
         self.open_flow(flow).map_or_else(RequestError::from, |_| RequestError::NoFrame)
     }
 
+    /// Write the message into the frame of the last one of its connection and class, if there is room and that frame has not left yet. Returns
+    /// whether it did.
+    #[inline(always)]
+    pub(crate) fn append<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+    ) -> bool {
+        let (bytes, words_bytes) = (payload.bytes(), words.len() * WORD_BYTES);
+        if !self.engine.core().has_ready()
+            || bytes >= LARGE
+            || words.len() > MAX_WORDS
+            || class == Class::Request && !self.bulk.may_follow(self.engine.core(), flow)
+        {
+            return false;
+        }
+        self.core().append(flow, class, handler.0, words.len() as u8, words_bytes + bytes, |place| {
+            put_words(place, words);
+            payload.put(&mut place[words_bytes..]);
+        })
+    }
+
     /// Admit the message, and write it into the frame. An error returns the frame. With `LONG`, a message that does not fit leaves in
     /// several frames. One of less than [`SMALL`] fits every frame.
     #[inline(always)]
@@ -571,10 +596,16 @@ impl NodeState {
         self.for_replies.len() > owed
     }
 
-    /// A token was dropped without a reply. Release the frame that was set aside for the reply.
+    /// A token was dropped without a reply.
     #[inline]
     pub(crate) fn decline_reply(&mut self, flow: FlowId) {
         self.core().decline_reply(flow);
+        self.release_aside();
+    }
+
+    /// A right to reply is used or given up. Release the frame that was set aside for the reply, if it was not used.
+    #[inline]
+    pub(crate) fn release_aside(&mut self) {
         if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
             self.for_replies.pop();
         }

@@ -201,6 +201,11 @@ impl Token {
     ) -> Result<(), ReplyError> {
         let node = self.node.upgrade().ok_or(ReplyError::NodeDropped)?;
         let mut node = node.borrow_mut();
+        if node.append(self.flow, Class::Reply, handler, words, payload) {
+            self.valid = false;
+            node.release_aside();
+            return Ok(());
+        }
         let frame = node.reply_frame(self.flow)?;
         self.valid = false;
         node.send::<true, _>(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {

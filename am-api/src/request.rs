@@ -168,6 +168,9 @@ impl<S> Endpoint<S> {
         payload: &P,
     ) -> Result<(), RequestError> {
         let mut node = self.node.borrow_mut();
+        if node.append(to.0, Class::Request, handler, words, payload) {
+            return Ok(());
+        }
         let Some(frame) = node.engine.pool().take() else {
             return Err(node.note_blocked(self.id, to.0, RequestError::NoFrame));
         };

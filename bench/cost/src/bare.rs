@@ -38,8 +38,11 @@ impl Side {
     }
 
     fn send(&mut self, flow: FlowId, class: Class, payload: &[u8]) -> Result<(), Error> {
-        let frame = self.engine.pool().take().ok_or("no frame")?;
         let write = |place: &mut [u8]| place.copy_from_slice(payload);
+        if self.engine.core_mut().append(flow, class, 0, 0, payload.len(), write) {
+            return Ok(());
+        }
+        let frame = self.engine.pool().take().ok_or("no frame")?;
         let sent = self.engine.core_mut().send(flow, class, 0, 0, frame, payload.len(), write);
         sent.map_err(|(error, _)| error.into())
     }

@@ -62,7 +62,7 @@ impl<B: Buffer> Core<B> {
 
     /// Getter: how many messages are kept until they are acknowledged, all flows together.
     pub fn kept_messages(&self) -> usize {
-        self.slots.slots.len() - self.slots.free.len()
+        self.slots.count_left()
     }
 
     /// Getter: how many closed flows wait for their peer's answer.

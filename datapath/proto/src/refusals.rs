@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use am_wire::control::Control;
 use am_wire::frame::ParsedFrame;
-use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
+use am_wire::{Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
 
 use crate::EndpointId;
 use crate::control_queue::PendingReject;
@@ -31,8 +31,6 @@ use crate::node::{Core, MAX_PENDING_REJECTS};
 use crate::output::{Fate, ReturnReason, Returned, Transmit};
 use crate::receive_queue::Verdict;
 use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
-use crate::slots::SlotIndex;
-use crate::teardown::delivery_of;
 
 /// The most numbers that are refused and not withdrawn yet, all flows together: 16 flows with a full window in each class.
 const MAX_REFUSED: usize = 16 << 10;
@@ -95,16 +93,14 @@ impl<B: Buffer> Core<B> {
     /// The peer has no handler for this message: return it. The slot keeps its number until the withdrawal is acknowledged.
     fn on_refused(&mut self, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
-        let Some(link) = record.send[class].find_in_flight(&self.slots, seq) else {
+        let Some((link, place)) = record.send[class].find_in_flight(&self.slots, seq) else {
             self.counters.rejects_stale += 1;
             return;
         };
         let (endpoint, id, body_at) = (record.endpoint, record.id, record.route.framing.body_at());
-        let slot = &mut self.slots[link];
-        if slot.kind != Kind::Reject {
-            let Some(frame) = slot.frame.as_ref().map(Buffer::share) else { return };
-            let message = delivery_of(slot, id, body_at, frame);
-            slot.withdraw();
+        if self.slots.left(link).returned >> place & 1 == 0 {
+            let Some(message) = self.slots[link].message(place, id, body_at) else { return };
+            self.slots.left_mut(link).returned |= 1 << place;
             self.counters.returned += 1;
             let returned = Returned { reason: ReturnReason::NoHandler, fate: Fate::NotDelivered, message };
             self.endpoints.push_returned(endpoint, returned);
@@ -125,24 +121,6 @@ impl<B: Buffer> Core<B> {
         record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps);
         self.endpoints.deliver_behind(record, class, seq.plus(1));
         self.release(id, class);
-    }
-
-    /// Send the withdrawal of a returned message. Returns whether the transport took it; `None` if there is no frame for
-    /// it: the RTO then sends it again.
-    #[cold]
-    pub(crate) fn send_withdrawal(
-        &mut self,
-        link: SlotIndex,
-        fresh: &mut dyn FnMut() -> Option<B>,
-        send: impl FnMut(Address, &B) -> bool,
-    ) -> Option<bool> {
-        let slot = &self.slots[link];
-        let (class, seq) = (slot.class, slot.seq);
-        let flow = self.flows.by_flow(slot.flow)?.id;
-        let transmit = self.write_reject(&PendingReject { flow, seq, what: Reject::Withdrawn(class) }, fresh)?;
-        self.slots[link].note_sent();
-        self.deferred.just_sent.push(link);
-        Some(self.offer(transmit, send))
     }
 
     /// Write a reject of a flow that is open.

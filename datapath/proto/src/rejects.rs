@@ -104,7 +104,7 @@ impl<B: Buffer> Core<B> {
         let resent = record.send[Class::Request].resend(&mut self.slots, batch as usize, |slot| Some(slot.rejected));
         self.counters.rejected_resent += resent as u64;
         rejects.is_retrying |= resent > 0;
-        if resent == batch {
+        if resent >= batch {
             // There may be more.
             let pause = record.rtt.reject_pause(&self.time.timing, rejects.backoff);
             let pause = pause + self.random.next() % (pause / 2 + 1);

@@ -2,7 +2,7 @@
 
 use am_wire::{Buffer, Class, Kind, Seq, frame};
 
-use crate::flow::{FlowRecord, Phase};
+use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{FOR_SEGMENTS, Slots};
@@ -78,7 +78,47 @@ impl<B: Buffer> Core<B> {
         let slot = &mut self.slots[link];
         (slot.frame, slot.flow, slot.class, slot.kind) = (Some(frame), flow.flow, class, kind);
         (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
+        slot.count = 1;
         record.send[class].push(&mut self.slots, link);
+        self.note_admitted(flow, class);
+        Ok(())
+    }
+
+    /// Getter: whether a message waits to leave, to which [`append`](Self::append) may add another one.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.slots.ready.is_empty()
+    }
+
+    /// From above: as [`send`](Self::send), if the message fits the frame of the last one of its flow and class, and that has not left yet.
+    /// Returns whether it did. Otherwise nothing has happened: `send` it.
+    #[inline(always)]
+    pub fn append(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: u8,
+        words: u8,
+        body: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let below = self.config.coalesce_below;
+        let Some(record) = self.flows.get_mut(flow) else { return false };
+        let Route { framing, max_body, .. } = record.route;
+        let queue = &mut record.send[class];
+        let place = queue
+            .last_to_leave(&mut self.slots)
+            .filter(|slot| slot.has_small(below) && body < below)
+            .and_then(|slot| slot.append(framing, max_body as usize, handler, words, body));
+        let Some(place) = place else { return false };
+        write(place);
+        queue.note_appended();
+        self.note_admitted(flow, class);
+        true
+    }
+
+    #[inline(always)]
+    fn note_admitted(&mut self, flow: FlowId, class: Class) {
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
@@ -86,7 +126,6 @@ impl<B: Buffer> Core<B> {
                 self.decline_reply(flow);
             }
         }
-        Ok(())
     }
 
     /// Why a flow is not known: it ended, or this side closed it.

@@ -30,7 +30,7 @@ pub(crate) struct SendQueue {
     limit: Seq,
     head: SlotIndex,
     tail: SlotIndex,
-    /// The first message that was not queued for sending.
+    /// The first slot that was not queued for sending.
     unsent: SlotIndex,
 }
 
@@ -137,12 +137,12 @@ impl SendQueue {
 
     /// Messages kept, sent or not.
     pub(crate) fn outstanding<B>(&self, slots: &Slots<B>) -> usize {
-        self.kept(slots).count()
+        self.kept(slots).map(|(link, _)| slots.left(link).count()).sum()
     }
 
-    /// The messages kept, oldest first.
-    pub(crate) fn kept<'a, B>(&self, slots: &'a Slots<B>) -> impl Iterator<Item = &'a Slot<B>> {
-        slots.list(self.head, NO_SLOT).map(|(_, slot)| slot).filter(|slot| slot.frame.is_some())
+    /// The slots with messages, oldest first.
+    pub(crate) fn kept<'a, B>(&self, slots: &'a Slots<B>) -> impl Iterator<Item = (SlotIndex, &'a Slot<B>)> {
+        slots.list(self.head, NO_SLOT).filter(|(_, slot)| slot.frame.is_some())
     }
 
     /// The numbers near which an acknowledgement and a limit are expanded.
@@ -175,35 +175,29 @@ impl SendQueue {
         self.oldest_in_flight(slots).into_iter().for_each(|link| slots[link].timeouts = 0);
     }
 
-    /// Mark this message as rejected, and those behind it that shared its last frame. Returns how many are newly marked:
-    /// a message that is not in flight, or that is about to be sent again anyway, is not.
+    /// This message was rejected, and those behind it in its frame. Returns how many these are, if the frame is in flight and not about to
+    /// be sent again anyway.
     pub(crate) fn reject<B>(&self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
         }
-        let Some((mut link, _)) = slots.list(self.head, NO_SLOT).find(|(_, slot)| slot.seq == seq) else { return 0 };
-        let mut rejected = 0;
-        for _ in 0..=slots[link].sharing {
-            let slot = &mut slots[link];
-            let is_news = slot.frame.is_some() && slot.times_sent > 0 && !slot.is_to_be_sent() && !slot.rejected;
-            slot.rejected |= is_news;
-            slot.timeouts = 0;
-            rejected += is_news as u32;
-            link = slot.next;
-            if link == self.unsent {
-                break;
-            }
-        }
-        rejected
+        let Some((link, place)) = self.find_in_flight(slots, seq) else { return 0 };
+        let left = (slots.left(link).left >> place).count_ones();
+        let slot = &mut slots[link];
+        slot.timeouts = 0;
+        let is_news = !slot.is_to_be_sent() && !mem::replace(&mut slot.rejected, true);
+        if is_news { left } else { 0 }
     }
 
-    /// The slot of this message, if it was sent and is not acknowledged.
-    pub(crate) fn find_in_flight<B>(&self, slots: &Slots<B>, seq: Seq) -> Option<SlotIndex> {
+    /// The slot of this message, and its place there, if it was sent and is not acknowledged.
+    pub(crate) fn find_in_flight<B>(&self, slots: &Slots<B>, seq: Seq) -> Option<(SlotIndex, u8)> {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return None;
         }
-        let found = slots.list(self.head, self.unsent).find(|(_, slot)| slot.seq == seq)?;
-        (found.1.frame.is_some() && found.1.times_sent > 0).then_some(found.0)
+        let mut all = slots.list(self.head, self.unsent);
+        let (link, slot, place) = all.find_map(|(link, slot)| Some((link, slot, slot.place_of(seq)?)))?;
+        let is_left = slot.frame.is_some() && slots.left(link).left >> place & 1 == 1;
+        (is_left && slot.times_sent > 0).then_some((link, place))
     }
 
     /// Append a filled slot, and give it its number. It is queued for sending if credit and window allow, and no earlier one waits.
@@ -225,6 +219,20 @@ impl SendQueue {
         } else if self.unsent == NO_SLOT {
             self.unsent = link;
         }
+    }
+
+    /// The last slot, if its frame has not left yet, and credit and window allow one message more.
+    #[inline]
+    pub(crate) fn last_to_leave<'a, B>(&self, slots: &'a mut Slots<B>) -> Option<&'a mut Slot<B>> {
+        let slot = slots.slots.get_mut(self.tail as usize)?;
+        (slot.queued && slot.times_sent == 0 && !slot.skip && !slot.is_partial && self.allows_one()).then_some(slot)
+    }
+
+    /// A message was added to the last slot, which leaves.
+    #[inline]
+    pub(crate) fn note_appended(&mut self) {
+        self.next = self.next.plus(1);
+        self.sent = self.next;
     }
 
     /// Whether credit and window allow one more message.
@@ -263,24 +271,51 @@ impl SendQueue {
         }
         let mut resent = false;
         while self.unacked.before(accepted) {
-            let link = self.head;
-            let slot = &slots[link];
+            let slot = &mut slots.slots[self.head as usize];
+            let end = slot.end();
             resent |= slot.times_sent > 1;
-            if slot.frame.is_some() {
-                progress.acked += 1;
-                // A cumulative acknowledgement that was delayed by a gap measures the repair of the gap, not the path.
-                progress.sample = (!resent).then_some(slot.sent_at);
-            } else if progress.closed_gap == ClosedGap::No {
-                progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
+            if slot.frame.is_none() || slot.queued || slot.is_partial || accepted.before(end) {
+                self.acknowledge_unusual(slots, accepted, resent, &mut progress);
+                continue;
             }
-            self.head = slot.next;
-            self.unacked = self.unacked.plus(1);
-            slots.release(link);
+            progress.acked += u32::from(slot.count);
+            // A cumulative acknowledgement that was delayed by a gap measures the repair of the gap, not the path.
+            progress.sample = (!resent).then_some(slot.sent_at);
+            (slot.frame, slot.rejected) = (None, false);
+            slots.free.push(mem::replace(&mut self.head, slot.next));
+            self.unacked = end;
         }
         if self.head == NO_SLOT {
             self.tail = NO_SLOT;
         }
         progress
+    }
+
+    /// Everything before `accepted` arrived of the oldest slot, which may leave again, or of which some messages were acknowledged before or
+    /// are not yet.
+    #[cold]
+    fn acknowledge_unusual<B>(
+        &mut self,
+        slots: &mut Slots<B>,
+        accepted: Seq,
+        resent: bool,
+        progress: &mut AckProgress,
+    ) {
+        let link = self.head;
+        let slot = &slots[link];
+        let (end, next, sent_at, before) = (slot.end(), slot.next, slot.sent_at, accepted.since(slot.seq) as u32);
+        if slot.frame.is_some() {
+            progress.acked += slots.acknowledge_some(link, !u64::MAX.checked_shl(before).unwrap_or(0));
+            progress.sample = (!resent).then_some(sent_at);
+        } else if progress.closed_gap == ClosedGap::No {
+            progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
+        }
+        if accepted.before(end) {
+            self.unacked = accepted;
+        } else {
+            (self.head, self.unacked) = (next, end);
+            slots.release(link);
+        }
     }
 
     /// A selective acknowledgement: bit `i` stands for `accepted + 1 + i`. Call [`SendQueue::acknowledge`] of the same
@@ -295,19 +330,21 @@ impl SendQueue {
         let (mut acked, mut oldest, mut late) = (0, None, None);
         let mut link = self.head;
         while link != NO_SLOT && link != self.unsent {
-            let slot = &mut slots[link];
+            let slot = &slots[link];
+            let (next, sent_at, is_first) = (slot.next, slot.sent_at, slot.times_sent == 1);
             let bit = slot.seq.since(accepted).wrapping_sub(1);
             if bit >= u64::BITS as i32 {
                 break;
             }
+            let mask = if bit < 0 { sack.checked_shl(bit.unsigned_abs()) } else { sack.checked_shr(bit as u32) };
             if slot.frame.is_none() {
                 late = oldest;
-            } else if bit >= 0 && sack >> bit & 1 == 1 {
-                (slot.frame, slot.rejected) = (None, false);
-                acked += 1;
-                oldest = oldest.or((slot.times_sent == 1).then_some(slot.sent_at));
+            } else if let Some(mask) = mask.filter(|mask| *mask != 0) {
+                let news = slots.acknowledge_some(link, mask);
+                acked += news;
+                oldest = oldest.or((news > 0 && is_first).then_some(sent_at));
             }
-            link = slot.next;
+            link = next;
         }
         (acked, late)
     }
@@ -315,7 +352,7 @@ impl SendQueue {
     /// The last message that was acknowledged selectively.
     pub(crate) fn last_selected<B>(&self, slots: &Slots<B>) -> Option<Seq> {
         let within = slots.list(self.head, self.unsent).take(1 + u64::BITS as usize);
-        within.filter(|(_, slot)| slot.frame.is_none()).last().map(|(_, slot)| slot.seq)
+        within.filter_map(|(link, slot)| Some(slot.seq.plus(slots.last_arrived(link)?.into()))).last()
     }
 
     /// Queue the messages that are lost by this rule to be sent again. `last` is the last message that arrived.
@@ -368,8 +405,8 @@ impl SendQueue {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
             if due && slot.frame.is_some() && !slot.is_to_be_sent() {
+                count += slots.left(link).count() as u32;
                 slots.send_again(link);
-                count += 1;
             }
             link = slots[link].next;
         }
@@ -389,11 +426,11 @@ impl SendQueue {
         acked - (ack.sack & earlier).count_ones()
     }
 
-    /// The flow ended: take out all slots, oldest first.
-    pub(crate) fn drain(&mut self) -> SlotIndex {
-        let head = self.head;
+    /// The flow ended: take out all slots, oldest first, and the number of the first message that is not acknowledged.
+    pub(crate) fn drain(&mut self) -> (SlotIndex, Seq) {
+        let kept = (self.head, self.unacked);
         *self = SendQueue::new(self.next);
-        head
+        kept
     }
 }
 

@@ -1,6 +1,9 @@
 //! The messages in flight, kept until acknowledged, of all flows. A node has one slab, so memory grows with the
 //! messages outstanding and not with the number of peers (FM 1.0 §4.5, return to sender).
 //!
+//! A slot has one frame: with one message, or with several small ones of a flow and class, with consecutive numbers. Such a frame is sent
+//! again as it was. Only when some of its messages were acknowledged or returned, [`Partial`] says which are left.
+//!
 //! Pushed by: `send`. Popped by: acknowledgements and flow ends. Bounded by: `Config::send_frames`. When full: requests
 //! are not admitted. Replies always are, because a slot was set aside when their request was delivered. One slot is
 //! never given to a request, so that the next request can be delivered.
@@ -8,8 +11,13 @@
 use std::collections::VecDeque;
 use std::{iter, mem};
 
-use am_wire::{Class, Flow, Kind, Seq};
+use am_wire::coalesced::{self, Body, MESSAGE_HEADER};
+use am_wire::frame::MIN_FRAME;
+use am_wire::{Buffer, Class, Flow, Framing, Kind, Seq};
 
+use crate::FlowId;
+use crate::output::Delivery;
+use crate::reordering::LOSS_THRESHOLD;
 use crate::time::Time;
 
 pub(crate) type SlotIndex = u32;
@@ -22,43 +30,41 @@ pub(crate) const FOR_SEGMENTS: usize = 1;
 /// The least slots of a node: one each for a request, a reply and a segment.
 pub(crate) const LEAST_SLOTS: usize = 2 + FOR_SEGMENTS;
 
-/// Whether a slot in the ready queue is skipped, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Skip {
-    No,
-    /// The slot's message left in a coalesced frame.
-    Coalesced,
-    /// The slot's message was acknowledged: the slot is to be freed.
-    Acknowledged,
-}
+/// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
+/// later messages to report the loss.
+const MAX_COALESCED: u8 = u64::BITS as u8 + 1 - LOSS_THRESHOLD as u8;
 
-/// A message in flight. It fills one cache line, which is mostly cold when the acknowledgement comes.
+/// A frame in flight. It fills one cache line, which is mostly cold when the acknowledgement comes.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slot<B> {
-    /// The frame. `None` once the message is acknowledged.
+    /// The frame. `None` once all its messages are acknowledged.
     pub(crate) frame: Option<B>,
     pub(crate) flow: Flow,
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
-    /// [`Kind::Reject`] if the message was refused, and its withdrawal is to be sent.
+    /// [`Kind::Coalesced`] if the frame has several messages. Then handler and words are in the frame.
     pub(crate) kind: Kind,
     /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
     /// Rejected by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    pub(crate) skip: Skip,
+    /// Acknowledged while it was queued: it is freed when its turn comes.
+    pub(crate) skip: bool,
+    /// Whether its messages are not all in the same state: see [`Slots::partials`].
+    pub(crate) is_partial: bool,
     /// How often it was sent; it stops at 255.
     pub(crate) times_sent: u8,
     /// How often the RTO expired while this was the oldest message in flight, since it was last rejected; and when it did
     /// first.
     pub(crate) timeouts: u8,
     pub(crate) first_timeout_at: Time,
-    /// How many messages behind it shared its last frame. A reject is for all of them.
-    pub(crate) sharing: u8,
-    /// Bytes of words and payload. If it is withdrawn, more than any message has, so it shares no frame.
+    /// How many messages the frame has.
+    pub(crate) count: u8,
+    /// Bytes of the frame's body.
     pub(crate) body: u32,
+    /// The number of the first message.
     pub(crate) seq: Seq,
     pub(crate) sent_at: Time,
     /// The next slot of the same flow and class, in sequence.
@@ -66,30 +72,129 @@ pub(crate) struct Slot<B> {
 }
 
 impl<B> Slot<B> {
-    /// Whether its message leaves with the next outputs.
+    /// Whether its frame leaves with the next outputs.
     #[inline]
     pub(crate) fn is_to_be_sent(&self) -> bool {
-        self.queued && self.skip == Skip::No
+        self.queued && !self.skip
     }
 
-    /// The message leaves, alone unless the caller changes that. Returns whether it left before.
+    /// The frame leaves. Returns how many messages left that had left before.
     #[inline]
-    pub(crate) fn note_sent(&mut self) -> bool {
+    pub(crate) fn note_sent(&mut self) -> u64 {
         let before = self.times_sent;
         self.times_sent = before.saturating_add(1);
-        self.sharing = 0;
-        before > 0
+        if before > 0 { self.count.into() } else { 0 }
     }
 
-    /// A segment of a bulk transfer never shares a frame.
+    /// Whether it has one message with a body shorter than this, or several that share its frame.
     #[inline]
-    pub(crate) fn is_bulk(&self) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Get)
+    pub(crate) fn has_small(&self, below: usize) -> bool {
+        self.count > 1 || (self.body as usize) < below && matches!(self.kind, Kind::Request | Kind::Reply)
     }
 
-    /// The message was returned. Its number is still to be withdrawn, in a frame of its own.
-    pub(crate) fn withdraw(&mut self) {
-        (self.kind, self.body) = (Kind::Reject, u32::MAX);
+    /// A bit for each of its messages.
+    fn all(&self) -> u64 {
+        u64::MAX >> (u64::BITS - u32::from(self.count))
+    }
+
+    /// The number behind its last message.
+    #[inline]
+    pub(crate) fn end(&self) -> Seq {
+        self.seq.plus(self.count.into())
+    }
+
+    /// Which of its messages has this number.
+    pub(crate) fn place_of(&self, seq: Seq) -> Option<u8> {
+        u8::try_from(seq.since(self.seq)).ok().filter(|place| *place < self.count)
+    }
+}
+
+impl<B: Buffer> Slot<B> {
+    /// Room for a further message behind those of the frame, which has not left yet, and whose body has `most` bytes at most. `None` if
+    /// there is none.
+    #[inline(always)]
+    pub(crate) fn append(
+        &mut self,
+        framing: Framing,
+        most: usize,
+        handler: u8,
+        words: u8,
+        body: usize,
+    ) -> Option<&mut [u8]> {
+        let first = self.body as usize;
+        let at = if self.count == 1 { MESSAGE_HEADER + first } else { first };
+        let end = at + MESSAGE_HEADER + body;
+        let space = self.frame.as_mut()?.space()?.get_mut(framing.body_at()..)?;
+        if end > space.len().min(most) || self.count >= MAX_COALESCED {
+            return None;
+        }
+        if self.count == 1 {
+            space.copy_within(..first, MESSAGE_HEADER);
+            coalesced::begin(space, 0, self.handler, self.words, first)?;
+            (self.kind, self.handler, self.words) = (Kind::Coalesced(self.class), 0, 0);
+        }
+        // Where the transport did not take the frame, acknowledgements were written into its padding.
+        let min = MIN_FRAME.saturating_sub(framing.body_at());
+        space.get_mut(end..min).into_iter().for_each(|padding| padding.fill(0));
+        let place = coalesced::begin(space, at, handler, words, body)?;
+        (self.body, self.count) = (end as u32, self.count + 1);
+        Some(place)
+    }
+
+    /// A handle on the frame, up to the end of its body. Before it leaves, the slot's own ends with the first message.
+    pub(crate) fn whole(&self, body_at: usize) -> Option<B> {
+        let mut frame = self.frame.as_ref()?.share();
+        frame.set_len(body_at + self.body as usize);
+        Some(frame)
+    }
+
+    /// These messages in the body of a coalesced frame.
+    #[cold]
+    pub(crate) fn run(body: &[u8], place: u8, count: u8) -> Option<&[u8]> {
+        let mut items = Body::from_body(body).ok()?.items().skip(place.into()).take(count.into());
+        let first = items.next()?;
+        let last = items.last().unwrap_or(first);
+        body.get(first.at - MESSAGE_HEADER..last.at + last.length)
+    }
+
+    /// The message at this place in the frame, whose body begins at `body_at`.
+    #[cold]
+    pub(crate) fn message(&self, place: u8, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
+        let &Slot { class, kind, handler, words, body, seq, .. } = self;
+        let frame = self.whole(body_at)?;
+        if kind != Kind::Coalesced(class) {
+            let (body_at, seq) = (body_at as u16, seq.0 as u16);
+            return Some(Delivery { flow, class, kind, handler, words, body_at, body, seq, frame });
+        }
+        let item = Body::from_body(frame.bytes().get(body_at..)?).ok()?.items().nth(place.into())?;
+        Some(Delivery::coalesced(flow, class, &item, body_at, seq.plus(place.into()), frame))
+    }
+}
+
+/// What is left of a frame of which some messages were acknowledged or returned. A bit stands for each message, the lowest for the first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Partial {
+    /// Not acknowledged.
+    pub(crate) left: u64,
+    /// Refused by the receiver, and returned. As long as they are left, their numbers are to be withdrawn.
+    pub(crate) returned: u64,
+    /// The first that has not left yet, while they leave in several frames.
+    pub(crate) next: u8,
+}
+
+impl Partial {
+    /// How many are not acknowledged.
+    pub(crate) fn count(self) -> usize {
+        self.left.count_ones() as usize
+    }
+
+    /// The next messages that may leave in one frame: the place of the first, and how many. A returned one has one of its own.
+    pub(crate) fn pop(&mut self) -> Option<(u8, u8)> {
+        let rest = self.left.checked_shr(self.next.into()).filter(|rest| *rest != 0)?;
+        let place = self.next + rest.trailing_zeros() as u8;
+        let count = ((self.left & !self.returned) >> place).trailing_ones().max(1) as u8;
+        self.next = place + count;
+        Some((place, count))
     }
 }
 
@@ -97,6 +202,8 @@ impl<B> Slot<B> {
 pub(crate) struct Slots<B> {
     pub(crate) slots: Vec<Slot<B>>,
     pub(crate) free: Vec<SlotIndex>,
+    /// For each slot that is partial.
+    partials: Vec<Partial>,
     /// Messages to send now, from any flow.
     pub(crate) ready: VecDeque<SlotIndex>,
 }
@@ -112,11 +219,12 @@ impl<B> Slots<B> {
             kind: Kind::Request,
             queued: false,
             rejected: false,
-            skip: Skip::No,
+            skip: false,
+            is_partial: false,
             times_sent: 0,
             timeouts: 0,
             first_timeout_at: Time(0),
-            sharing: 0,
+            count: 1,
             body: 0,
             seq: Seq(0),
             sent_at: Time(0),
@@ -125,6 +233,7 @@ impl<B> Slots<B> {
         Slots {
             slots: (0..count).map(|_| empty()).collect(),
             free: (0..count as SlotIndex).rev().collect(),
+            partials: vec![Partial::default(); count],
             ready: VecDeque::with_capacity(count),
         }
     }
@@ -136,43 +245,67 @@ impl<B> Slots<B> {
     }
 
     /// Release a slot that is in no flow's list. A queued one is freed when it is popped.
-    #[inline]
     pub(crate) fn release(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
-        slot.frame = None;
-        slot.rejected = false;
-        if slot.queued {
-            slot.skip = Skip::Acknowledged;
-        } else {
+        (slot.frame, slot.rejected, slot.is_partial, slot.skip) = (None, false, false, slot.queued);
+        if !slot.queued {
             self.free.push(link);
         }
+    }
+
+    /// What is left of this slot's messages, if it has a frame.
+    pub(crate) fn left(&self, link: SlotIndex) -> Partial {
+        let slot = &self[link];
+        if slot.is_partial { self.partials[link as usize] } else { Partial { left: slot.all(), ..Partial::default() } }
+    }
+
+    /// The same, to change it.
+    pub(crate) fn left_mut(&mut self, link: SlotIndex) -> &mut Partial {
+        self.partials[link as usize] = self.left(link);
+        self[link].is_partial = true;
+        &mut self.partials[link as usize]
+    }
+
+    /// The messages of this slot that `mask` has are acknowledged. Returns how many were not before. The frame is dropped once all are.
+    #[cold]
+    pub(crate) fn acknowledge_some(&mut self, link: SlotIndex, mask: u64) -> u32 {
+        let left = self.left(link).left;
+        let news = left & mask;
+        if news == left {
+            (self[link].frame, self[link].rejected) = (None, false);
+        } else if news != 0 {
+            self.left_mut(link).left &= !mask;
+        }
+        news.count_ones()
+    }
+
+    /// How many messages are not acknowledged.
+    pub(crate) fn count_left(&self) -> usize {
+        let kept = (0..).zip(&self.slots).filter(|(_, slot)| slot.frame.is_some());
+        kept.map(|(link, _)| self.left(link).count()).sum()
+    }
+
+    /// The place of the last message of this slot that was acknowledged.
+    pub(crate) fn last_arrived(&self, link: SlotIndex) -> Option<u8> {
+        let slot = &self[link];
+        let left = if slot.frame.is_some() { self.left(link).left } else { 0 };
+        (slot.all() & !left).checked_ilog2().map(|place| place as u8)
     }
 
     /// Queue a slot in flight to be sent again.
     pub(crate) fn send_again(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
         let was_queued = mem::replace(&mut slot.queued, true);
-        (slot.skip, slot.rejected) = (Skip::No, false);
+        (slot.skip, slot.rejected) = (false, false);
         if !was_queued {
             self.ready.push_back(link);
         }
     }
 
-    /// This slot was popped from the ready queue, and its message is not to be sent.
-    #[cold]
-    pub(crate) fn skip_popped(&mut self, link: SlotIndex) {
-        if mem::replace(&mut self[link].skip, Skip::No) == Skip::Acknowledged {
-            self.free.push(link);
-        }
-    }
-
-    /// The message in this slot, if it may share a frame with the one before it: it waits to be sent, and its body is
-    /// shorter than `below`.
-    #[inline]
-    pub(crate) fn coalescable(&mut self, link: SlotIndex, below: usize) -> Option<&mut Slot<B>> {
-        let slot = self.slots.get_mut(link as usize)?;
-        (slot.is_to_be_sent() && !slot.is_bulk() && (slot.body as usize) < below && slot.frame.is_some())
-            .then_some(slot)
+    /// This slot was popped from the ready queue, and was acknowledged before.
+    pub(crate) fn free_popped(&mut self, link: SlotIndex) {
+        self[link].skip = false;
+        self.free.push(link);
     }
 }
 

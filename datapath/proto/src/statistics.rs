@@ -34,10 +34,10 @@ impl<B: Buffer> Core<B> {
         let kept = || Class::ALL.iter().flat_map(|&class| record.send[class].kept(&self.slots));
         Some(FlowStatistics {
             outstanding: Class::ALL.map(|class| record.send[class].outstanding(&self.slots)),
-            resent: kept().filter(|slot| slot.times_sent > 1).count(),
+            resent: kept().filter(|(_, slot)| slot.times_sent > 1).map(|(link, _)| self.slots.left(link).count()).sum(),
             credit: record.send[Class::Request].credit() as usize,
             round_trip: record.rtt.smoothed(),
-            oldest_sent_at: kept().filter(|slot| slot.times_sent > 0).map(|slot| slot.sent_at).min(),
+            oldest_sent_at: kept().filter(|(_, slot)| slot.times_sent > 0).map(|(_, slot)| slot.sent_at).min(),
             not_polling_since: self.not_polling_since(flow),
         })
     }

@@ -8,8 +8,8 @@ use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
 use crate::flow::Phase;
 use crate::node::Core;
-use crate::output::{Command, Delivery, Event, Fate, FlowEnd, ReturnReason, Returned};
-use crate::slots::{NO_SLOT, Slot};
+use crate::output::{Command, Event, Fate, FlowEnd, ReturnReason, Returned};
+use crate::slots::NO_SLOT;
 use crate::{EndpointId, FlowId};
 
 /// Why an endpoint could not be created.
@@ -113,28 +113,31 @@ impl<B: Buffer> Core<B> {
         let ack = ack.filter(|ack| record.send[class].is_plausible(ack.before));
         let mut unhandled = ack.map_or(0, |ack| record.send[class].count_unhandled(&ack));
         let is_ordered = |kind| record.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get);
-        let mut link = record.send[class].drain();
+        let (mut link, unacked) = record.send[class].drain();
         while link != NO_SLOT {
-            let slot = &mut self.slots[link];
+            let slot = &self.slots[link];
             let next = slot.next;
-            let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
-            let status = ack.map(|ack| final_status(&ack, slot.seq)).or(is_answered.then_some(FinalStatus::Received));
-            // A refused message was returned already.
-            let is_returned = slot.kind == Kind::Reject;
-            let frame = slot.frame.take();
-            let message = frame.map(|frame| delivery_of(slot, id, body_at, frame));
-            match (message, status) {
-                (_, Some(FinalStatus::Received)) => {}
-                _ if is_returned => {}
-                (None, Some(_)) => unhandled += 1,
-                (None, None) => {}
-                (Some(message), status) => {
-                    let is_certain = slot.times_sent == 0
-                        || status == Some(FinalStatus::Missing)
-                        || status == Some(FinalStatus::Beyond) && is_ordered(message.kind);
-                    let fate = if is_certain { Fate::NotDelivered } else { Fate::Unknown };
-                    self.counters.returned += 1;
-                    self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
+            let left = self.slots.left(link);
+            for place in 0..slot.count {
+                let seq = slot.seq.plus(place.into());
+                let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(seq);
+                let status = ack.map(|ack| final_status(&ack, seq)).or(is_answered.then_some(FinalStatus::Received));
+                let is_left = left.left >> place & 1 == 1;
+                let message = if is_left { slot.message(place, id, body_at) } else { None };
+                match (message, status) {
+                    (_, Some(FinalStatus::Received)) => {}
+                    // A refused message was returned already. The final acknowledgement counts those before `unacked`.
+                    _ if left.returned >> place & 1 == 1 || seq.before(unacked) => {}
+                    (None, Some(_)) => unhandled += 1,
+                    (None, None) => {}
+                    (Some(message), status) => {
+                        let is_certain = slot.times_sent == 0
+                            || status == Some(FinalStatus::Missing)
+                            || status == Some(FinalStatus::Beyond) && is_ordered(message.kind);
+                        let fate = if is_certain { Fate::NotDelivered } else { Fate::Unknown };
+                        self.counters.returned += 1;
+                        self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
+                    }
                 }
             }
             self.slots.release(link);
@@ -177,10 +180,4 @@ fn final_status(ack: &FinalAck, seq: Seq) -> FinalStatus {
         distance if ack.sack >> (distance - 1) & 1 == 1 => FinalStatus::Received,
         _ => FinalStatus::Missing,
     }
-}
-
-/// The message of this slot, with its frame.
-pub(crate) fn delivery_of<B: Buffer>(slot: &Slot<B>, flow: FlowId, body_at: usize, frame: B) -> Delivery<B> {
-    let &Slot { class, kind, handler, words, body, seq, .. } = slot;
-    Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, seq: seq.0 as u16, frame }
 }

@@ -3,28 +3,21 @@
 //! then has no room for it, a due acknowledgement overtakes it: otherwise a stream of long messages could hold
 //! acknowledgements up for ever.
 //!
-//! **Coalescing.** Small messages of one flow and class that are ready together share a frame. No message waits for
-//! another: if only one is ready, it leaves alone. Each message keeps its own slot and its own frame, and is copied from
-//! there into the coalesced frame. So a lost message is sent again, alone or in another coalesced frame, and an
-//! undeliverable one returns, as if it had been sent alone.
+//! **Coalescing.** Small messages of one flow and class that are ready together share a frame: [`Core::append`] has written them there. No
+//! message waits for another: if only one is ready, it leaves alone. A lost frame is sent again as it was. If some of its messages have
+//! arrived or were returned, the others leave without them.
 
-use am_wire::coalesced::{MESSAGE_HEADER, Writer};
 use am_wire::control::Control;
 use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind, Piggyback, ShortMessage, Template};
+use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind, Piggyback, Reject, ShortMessage, Template};
 
 use crate::config::Config;
-use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl};
+use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl, PendingReject};
 use crate::flow::{FlowRecord, Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Transmit;
-use crate::reordering::LOSS_THRESHOLD;
-use crate::slots::{NO_SLOT, Skip, Slot, SlotIndex};
-
-/// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
-/// later messages to report the loss.
-const MAX_COALESCED: usize = u64::BITS as usize + 1 - LOSS_THRESHOLD as usize;
+use crate::slots::{Slot, SlotIndex};
 
 impl<B: Buffer> Core<B> {
     /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns what `send` returned,
@@ -88,7 +81,7 @@ impl<B: Buffer> Core<B> {
         sent
     }
 
-    /// Hand over the message at the front of the ready queue, which was popped. Returns whether it was taken; `None` if nothing of it is to
+    /// Hand over the frame at the front of the ready queue, which was popped. Returns whether it was taken; `None` if nothing of it is to
     /// be sent now.
     #[inline(always)]
     fn transmit_message(
@@ -97,24 +90,19 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        let mut slot = self.slots.slots.get_mut(link as usize)?;
+        let slot = self.slots.slots.get_mut(link as usize)?;
         slot.queued = false;
-        if slot.skip != Skip::No {
-            self.slots.skip_popped(link);
-            return None;
-        }
-        // The last message of a queue has no company.
-        if slot.next != NO_SLOT {
-            if let Some(sent) = self.transmit_with_company(link, fresh, &mut send) {
-                return Some(sent);
-            }
-            slot = self.slots.slots.get_mut(link as usize)?;
-        }
-        if mutants::is_active(Mutant::WaitsForCompany) && (slot.body as usize) < self.config.coalesce_below {
-            return None;
+        if slot.skip || slot.is_partial {
+            return self.transmit_left(link, fresh, send);
         }
         let record = self.flows.active(slot.flow)?;
         let &mut Slot { class, kind, handler, words, seq, body, .. } = slot;
+        if mutants::is_active(Mutant::WaitsForCompany)
+            && slot.count == 1
+            && (body as usize) < self.config.coalesce_below
+        {
+            return None;
+        }
         let (to, body, frame) = (record.route.to, body as usize, slot.frame.as_mut()?);
         // There is no space while the NIC still holds the frame: its bytes must not change then.
         if let Some(space) = frame.space() {
@@ -130,40 +118,68 @@ impl<B: Buffer> Core<B> {
                 let acks_due = &mut self.sending.acks_due;
                 let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, acks_due);
                 let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
-                if !record.emit(&self.config, space, &header, body, piggyback) {
-                    // A withdrawn message is longer than any frame.
-                    return self.send_withdrawal(link, fresh, send);
-                }
+                let length = record.emit(&self.config, space, &header, body, piggyback)?;
+                frame.set_len(length);
             }
-        } else if kind == Kind::Reject {
-            return self.send_withdrawal(link, fresh, send);
         }
         if !send(to, frame) {
             return self.requeue(link);
         }
-        self.counters.retransmitted += slot.note_sent() as u64;
+        if slot.count > 1 {
+            self.counters.bundles_sent += 1;
+            self.counters.bundled_sent += u64::from(slot.count);
+        }
+        self.counters.retransmitted += slot.note_sent();
         self.deferred.just_sent.push(link);
         Some(true)
     }
 
-    /// Hand over a frame that this message shares with those behind it. Returns whether it was taken; `None` if the message leaves alone.
-    #[inline(never)]
-    fn transmit_with_company(
+    /// Some messages of this frame, which was popped, were acknowledged or returned, or all: hand over the next of those that are left, or
+    /// the withdrawal of a number. Returns whether the transport took it; `None` if nothing is left.
+    #[cold]
+    fn transmit_left(
         &mut self,
         link: SlotIndex,
         fresh: &mut dyn FnMut() -> Option<B>,
         send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        let slot = &self.slots[link];
-        if slot.is_bulk() || slot.frame.is_none() || slot.body as usize >= self.config.coalesce_below {
+        if self.slots[link].skip {
+            self.slots.free_popped(link);
             return None;
         }
-        let (transmit, has_acks) = self.transmit_coalesced(link, fresh)?;
-        let sent = self.offer(transmit, send);
-        if !sent && !has_acks {
-            self.send_answer_first();
+        let next = self.slots.left_mut(link).pop();
+        let Some(transmit) = next.and_then(|(place, count)| self.write_left(link, place, count, fresh)) else {
+            // All have left, or there is no frame for the next one: the RTO sends what is left again.
+            self.slots.left_mut(link).next = 0;
+            self.counters.retransmitted += self.slots[link].note_sent();
+            self.deferred.just_sent.push(link);
+            return None;
+        };
+        self.slots.ready.push_front(link);
+        self.slots[link].queued = true;
+        Some(self.offer(transmit, send))
+    }
+
+    /// A frame with these messages of a frame, or with the withdrawal of one that was returned.
+    fn write_left(
+        &mut self,
+        link: SlotIndex,
+        place: u8,
+        count: u8,
+        fresh: &mut dyn FnMut() -> Option<B>,
+    ) -> Option<Transmit<B>> {
+        let is_returned = self.slots.left(link).returned >> place & 1 == 1;
+        let slot = &self.slots[link];
+        let (class, seq) = (slot.class, slot.seq.plus(place.into()));
+        let record = self.flows.active(slot.flow)?;
+        let (id, Route { to, flow, nonce, framing, .. }) = (record.id, record.route);
+        if is_returned {
+            return self.write_reject(&PendingReject { flow: id, seq, what: Reject::Withdrawn(class) }, fresh);
         }
-        Some(sent)
+        let all = slot.whole(framing.body_at())?;
+        let body = Slot::<B>::run(all.bytes().get(framing.body_at()..)?, place, count)?;
+        let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq: seq.0 };
+        self.build_frame(fresh()?, to, framing, &header, body)
     }
 
     /// The transport did not take this message: it goes to the front of the ready queue.
@@ -183,73 +199,6 @@ impl<B: Buffer> Core<B> {
             record.queue_ack(&mut self.sending.acks_due);
         }
         Some(false)
-    }
-
-    /// A frame with the message at `first` and the messages of its flow and class that are ready behind it, and whether it
-    /// carries acknowledgements. `None` if no other message is ready, if two do not fit, or if there is no fresh frame:
-    /// the message then leaves alone.
-    #[inline(never)]
-    fn transmit_coalesced(
-        &mut self,
-        first: SlotIndex,
-        fresh: &mut dyn FnMut() -> Option<B>,
-    ) -> Option<(Transmit<B>, bool)> {
-        let slot = &self.slots[first];
-        let (class, seq, ours, next, length) = (slot.class, slot.seq.0, slot.flow, slot.next, slot.body);
-        let second = self.slots.coalescable(next, self.config.coalesce_below)?.body;
-        let Route { to, flow, nonce, framing, max_body, .. } = self.flows.active(ours)?.route;
-        if 2 * MESSAGE_HEADER as u32 + length + second > max_body {
-            return None;
-        }
-        let mut frame = fresh()?;
-        let space = frame.space()?;
-        // This clears the padding of a short frame, before the messages are written.
-        frame::body(space, framing, 0).ok()?;
-        let at = framing.body_at();
-        let end = space.len().min(at + max_body as usize);
-        let body = self.write_messages(&mut space[at..end], first, at);
-        let record = self.flows.active(ours)?;
-        let piggyback = record.piggyback_for(class, framing, body, &mut self.counters, &mut self.sending.acks_due);
-        self.counters.bundles_sent += 1;
-        let header = Header { kind: Kind::Coalesced(class), flow, nonce, handler: 0, words: 0, seq };
-        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-        let length = frame::emit(space, framing, &addresses, &header, body, piggyback.as_ref()).ok()?;
-        frame.set_len(length);
-        Some((Transmit { to, frame }, piggyback.is_some()))
-    }
-
-    /// Write as many messages as fit. Returns how many bytes they take.
-    fn write_messages(&mut self, space: &mut [u8], head: SlotIndex, body_at: usize) -> usize {
-        let mut writer = Writer::new(space);
-        let mut link = head;
-        for behind in 0..MAX_COALESCED as u8 {
-            let slot = &mut self.slots.slots[link as usize];
-            let Some(frame) = &slot.frame else { break };
-            let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
-            if !writer.push(slot.handler, slot.words, body) {
-                break;
-            }
-            // The first message was popped from the ready queue. The others are mostly at its front; elsewhere they are skipped when their
-            // turn comes.
-            if slot.queued {
-                if self.slots.ready.front() == Some(&link) {
-                    self.slots.ready.pop_front();
-                    slot.queued = false;
-                } else {
-                    slot.skip = Skip::Coalesced;
-                }
-            }
-            self.counters.bundled_sent += 1;
-            self.counters.retransmitted += slot.note_sent() as u64;
-            self.deferred.just_sent.push(link);
-            let next = slot.next;
-            self.slots[head].sharing = behind;
-            if self.slots.coalescable(next, self.config.coalesce_below).is_none() {
-                break;
-            }
-            link = next;
-        }
-        writer.length()
     }
 
     /// A reject or an acknowledgement. Rejects leave first: otherwise the sender would take the gap in the
@@ -401,7 +350,8 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Write a frame for which the template does not serve, and make the template if there is none. Returns whether the frame fits.
+    /// Write a frame for which the template does not serve, and make the template if there is none. Returns its length, if it
+    /// fits.
     #[inline(never)]
     fn emit(
         &mut self,
@@ -410,11 +360,11 @@ impl FlowRecord {
         header: &Header,
         body: usize,
         piggyback: Option<Piggyback>,
-    ) -> bool {
+    ) -> Option<usize> {
         let Route { to, flow, nonce, framing, .. } = self.route;
         let addresses = LinkAddresses { to, from: config.address, ethertype: config.ethertype };
         self.template = self.template.or_else(|| Template::new(framing, &addresses, flow, nonce));
-        frame::emit(space, framing, &addresses, header, body, piggyback.as_ref()).is_ok()
+        frame::emit(space, framing, &addresses, header, body, piggyback.as_ref()).ok()
     }
 }
 

@@ -18,6 +18,17 @@ use crate::header::{HEAD_WORDS, WORD_BYTES};
 /// Bytes before each message.
 pub const MESSAGE_HEADER: usize = 4;
 
+/// Begin a message of `length` bytes behind `at` bytes of others, in the body of a frame: write its header. Returns the place of its words
+/// and payload, or `None`, with nothing written, if it does not fit.
+#[inline]
+pub fn begin(body: &mut [u8], at: usize, handler: u8, words: u8, length: usize) -> Option<&mut [u8]> {
+    let [high, low] = u16::try_from(length).ok()?.to_be_bytes();
+    let (head, rest) = body.get_mut(at..)?.split_first_chunk_mut::<MESSAGE_HEADER>()?;
+    let place = rest.get_mut(..length)?;
+    *head = [high, low, handler, words];
+    Some(place)
+}
+
 /// Writes the body of such a frame.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -35,13 +46,7 @@ impl<'a> Writer<'a> {
     /// Add a message: its words and payload. Returns `false`, and writes nothing, if it does not fit.
     #[inline]
     pub fn push(&mut self, handler: u8, words: u8, body: &[u8]) -> bool {
-        let Ok(length) = u16::try_from(body.len()) else { return false };
-        let Some((head, rest)) = self.space[self.length..].split_first_chunk_mut::<MESSAGE_HEADER>() else {
-            return false;
-        };
-        let Some(place) = rest.get_mut(..body.len()) else { return false };
-        let [high, low] = length.to_be_bytes();
-        *head = [high, low, handler, words];
+        let Some(place) = begin(self.space, self.length, handler, words, body.len()) else { return false };
         place.copy_from_slice(body);
         self.length += MESSAGE_HEADER + body.len();
         true

@@ -1,5 +1,4 @@
 use super::*;
-use crate::slots::Skip;
 use am_wire::{Buffer, Class, Flow};
 
 struct EmptyBuffer(bool);
@@ -45,11 +44,11 @@ impl Fixture {
         while let Some(link) = self.slots.ready.pop_front() {
             let slot = &mut self.slots[link];
             slot.queued = false;
-            if slot.skip == Skip::No {
+            if !slot.skip {
                 (slot.times_sent, slot.sent_at) = (slot.times_sent + 1, Time(at));
                 sent.push(slot.seq.since(FIRST));
             } else {
-                self.slots.skip_popped(link);
+                self.slots.free_popped(link);
             }
         }
         sent
@@ -191,13 +190,13 @@ fn a_message_acknowledged_while_queued_is_not_sent() {
 fn draining_gives_everything_oldest_first() {
     let mut bench = Fixture::new(2, 4);
     bench.transmit(5);
-    let mut link = bench.queue.drain();
+    let (mut link, unacked) = bench.queue.drain();
     let mut numbers = Vec::new();
     while link != NO_SLOT {
         numbers.push(bench.slots[link].seq.since(FIRST));
         link = bench.slots[link].next;
     }
-    assert_eq!(numbers, [0, 1, 2, 3]);
+    assert_eq!((numbers, unacked), (vec![0, 1, 2, 3], FIRST));
 }
 
 #[test]

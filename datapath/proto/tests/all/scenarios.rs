@@ -153,7 +153,7 @@ fn a_lost_grant_of_credit_is_repeated() {
 fn replies_leave_when_no_request_can() {
     let mut net = Net::new(6);
     let mut config = net.config(0, "alpha");
-    config.send_frames = 8;
+    (config.send_frames, config.coalesce_below) = (8, 0);
     let (alpha, here) = net.start(config);
     let (beta, there) = net.node("beta");
     let forth = net.connect(alpha, here, "beta");

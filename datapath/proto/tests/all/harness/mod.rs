@@ -350,7 +350,11 @@ impl Net {
             place[..8].copy_from_slice(&word.to_be_bytes());
             place[8..].copy_from_slice(payload);
         };
-        self.core(from).send(flow, class, handler, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
+        let core = self.core(from);
+        if core.append(flow, class, handler, 1, body, write) {
+            return Ok(());
+        }
+        core.send(flow, class, handler, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
     }
 
     /// Take and handle the next message of an endpoint: no reply, credit back.

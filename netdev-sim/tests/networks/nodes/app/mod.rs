@@ -373,7 +373,12 @@ impl App {
         let size = self.random.random_range(words * 8..=size.max(words * 8));
         let id = MessageId { from: self.run, number: self.number };
         let write = |place: &mut [u8]| fill(place, id, serial);
-        let sent = engine.core_mut().send(flow, class, self.number as u8, words as u8, frame, size, write);
+        let (core, handler) = (engine.core_mut(), self.number as u8);
+        let sent = if core.append(flow, class, handler, words as u8, size, write) {
+            Ok(())
+        } else {
+            core.send(flow, class, handler, words as u8, frame, size, write)
+        };
         if sent.is_ok() {
             self.number += 1;
             checks.sent(id, to, size, serial, class, self.work.first_number);
