@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   handler id   the kind
-//!   word 0       handler │ number of arguments │ kind │ flags
-//!   word 1       the tag
-//!   words 2, 3   arguments 0 to 3, two in a word
+//!   word 0       handler │ number of arguments, kind │ flags │ the tag's low 40 bits
+//!   words 1, 2   arguments 0 to 3, two in a word
+//!   word 3       the rest of the tag
 //!   payload      of transfers and gets: id, bytes, offset │ arguments 4 to 15 │ data
 //! ```
+//!
+//! Zeros at the end of the words do not travel: the padding of a short frame then has room for the acknowledgement of what the peer has sent.
 
 use std::ffi::c_int;
 
@@ -20,6 +22,9 @@ pub(crate) const MAX_LONG: usize = 1 << 24;
 const IN_WORDS: usize = 4;
 /// The bytes of an [`Extent`].
 const EXTENT: usize = 16;
+/// Where the kind begins in the first word, behind the number of arguments, and the tag.
+const KIND_AT: u32 = 13;
+const TAG_AT: u32 = 24;
 /// The most bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = EXTENT + (MAX_ARGUMENTS - IN_WORDS) * 4 + MAX_LONG;
 
@@ -110,12 +115,13 @@ impl Header {
     }
 
     pub(crate) fn words(&self) -> [u64; 4] {
-        let first = u64::from(self.handler) | (self.count as u64) << 8 | (self.kind as u64) << 16;
+        let first = u64::from(self.handler) | (self.count as u64) << 8 | (self.kind as u64) << KIND_AT;
         let pair = |at: usize| {
             let [low, high] = [at, at + 1].map(|at| u64::from(self.arguments[at].cast_unsigned()));
             low | high << 32
         };
-        [first | u64::from(self.is_get) << 24, self.tag, pair(0), pair(2)]
+        let first = first | u64::from(self.is_get) << 16 | self.tag << TAG_AT;
+        [first, pair(0), pair(2), self.tag >> (u64::BITS - TAG_AT)]
     }
 
     /// What comes before the data in the payload.
@@ -132,9 +138,10 @@ impl Header {
 
     /// Read a message; returns the data behind the head. `None` for one that makes no sense.
     pub(crate) fn parse<'a>(words: &[u64; 4], payload: &'a [u8]) -> Option<(Header, &'a [u8])> {
-        let [first, tag, low, high] = *words;
-        let [handler, count, kind, flags, ..] = first.to_le_bytes();
-        let (kind, count) = (Kind::of(kind)?, usize::from(count));
+        let [first, low, high, tag] = *words;
+        let [handler, sort, flags, ..] = first.to_le_bytes();
+        let (kind, count) = (Kind::of(sort >> (KIND_AT - 8))?, usize::from(sort & 0x1f));
+        let tag = first >> TAG_AT | tag << (u64::BITS - TAG_AT);
         let mut arguments = [0; MAX_ARGUMENTS];
         let pairs = [low as i32, (low >> 32) as i32, high as i32, (high >> 32) as i32];
         arguments[..IN_WORDS].copy_from_slice(&pairs);
@@ -154,6 +161,12 @@ impl Header {
         }
         Some((Header { kind, handler, is_get: flags & 1 == 1, tag, arguments, count, extent }, data))
     }
+}
+
+/// The words that travel: a missing one is read as 0.
+pub(crate) fn without_zeros(words: &[u64; 4]) -> &[u64] {
+    let zeros = words.iter().rev().take_while(|word| **word == 0).count();
+    &words[..words.len() - zeros]
 }
 
 #[cfg(test)]
@@ -179,10 +192,26 @@ mod tests {
         assert_eq!(Header::new(Kind::Short, 1, 0, &numbers, None), None);
     }
 
+    /// Sixteen bytes and one word leave room for an acknowledgement in the smallest frame, and with two words they do not.
+    #[test]
+    fn zeros_do_not_travel() {
+        let length = |tag: u64, arguments: &[i32]| {
+            let header = Header::new(Kind::Medium, 9, tag, arguments, None).unwrap();
+            let mut read = [0; 4];
+            let words = header.words();
+            let travels = without_zeros(&words);
+            read[..travels.len()].copy_from_slice(travels);
+            assert_eq!(Header::parse(&read, b""), Some((header, &b""[..])));
+            travels.len()
+        };
+        assert_eq!((length(0, &[]), length((1 << 40) - 1, &[0; 4]), length(7, &[-1])), (1, 1, 2));
+        assert_eq!((length(7, &[1, 2, 3]), length(7, &[0, 0, 0, 4]), length(1 << 40, &[])), (3, 3, 4));
+    }
+
     #[test]
     fn what_makes_no_sense_is_none() {
-        let words = |kind: u64, count: u64| [count << 8 | kind << 16, 0, 0, 0];
-        assert_eq!(Header::parse(&words(99, 0), b""), None);
+        let words = |kind: u64, count: u64| [count << 8 | kind << KIND_AT, 0, 0, 0];
+        assert_eq!(Header::parse(&words(7, 0), b""), None);
         assert_eq!(Header::parse(&words(0, 17), &[0; 100]), None);
         assert_eq!(Header::parse(&words(0, 5), &[0; 3]), None);
         assert_eq!(Header::parse(&words(Kind::Transfer as u64, 0), &[0; 15]), None);

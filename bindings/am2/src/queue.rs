@@ -4,6 +4,7 @@ use am_api::{Connection, Endpoint, HandlerId};
 
 use crate::am::Am;
 use crate::endpoint::Ep;
+use crate::header::without_zeros;
 use crate::lines::{By, Queued};
 use crate::receive;
 
@@ -68,15 +69,15 @@ enum Sent {
 
 fn send(endpoint: &Endpoint<()>, connection: Connection, message: Queued) -> Sent {
     let Queued { by, kind, words, payload } = message;
-    let handler = HandlerId(kind as u8);
+    let (handler, sent) = (HandlerId(kind as u8), without_zeros(&words));
     let held = match by {
         By::Token(token) => {
-            let is_sent = token.reply(handler, &words, &payload).is_ok();
+            let is_sent = token.reply(handler, sent, &payload).is_ok();
             return if is_sent { Sent::Yes } else { Sent::Never };
         }
         By::Request(held) => held,
     };
-    match endpoint.try_request(connection, handler, &words, &payload) {
+    match endpoint.try_request(connection, handler, sent, &payload) {
         Ok(()) => Sent::Yes,
         Err(error) if error.is_temporary() => Sent::Later(Queued { by: By::Request(held), kind, words, payload }),
         Err(_) => Sent::Never,

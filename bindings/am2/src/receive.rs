@@ -224,7 +224,7 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>,
     }
     if kind == Kind::Returned {
         let [status, first, low, high] = *words;
-        if let Some((header, _)) = Header::parse(&[first, 0, low, high], payload) {
+        if let Some((header, _)) = Header::parse(&[first, low, high, 0], payload) {
             // A message returned that was sent as a request, because it answers no request.
             let index = (origin.index)().unwrap_or(0);
             on_error(ep, status_of(status as u32), &header, (status >> 32) as usize, index, !origin.is_reply);
@@ -333,7 +333,7 @@ fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Orig
 
 /// Return a message that cannot be handled here.
 fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin<'_>) {
-    let [first, _, low, high] = header.words();
+    let [first, low, high, _] = header.words();
     let words = [status as u64 | (bytes as u64) << 32, first, low, high];
     let (kind, payload) = (Kind::Returned, header.prefix());
     match (origin.reply, origin.connection, origin.source) {

@@ -7,7 +7,7 @@ use am_api::{HandlerId, Token};
 use crate::am::Am;
 use crate::context::ReplyTo;
 use crate::endpoint::Ep;
-use crate::header::{Header, Kind};
+use crate::header::{Header, Kind, without_zeros};
 use crate::lines::{By, Queued};
 use crate::local::Local;
 use crate::tables::Handle;
@@ -50,7 +50,7 @@ pub(crate) fn answer(ep: &Ep, token: Token, kind: Kind, words: &[u64; 4], payloa
         let payload = payload.concat();
         ep.lines.push(connection, Queued { by: By::Token(token), kind, words: *words, payload });
     } else {
-        let bytes = payload[0].len() + payload[1].len();
+        let (words, bytes) = (without_zeros(words), payload[0].len() + payload[1].len());
         let kept = if bytes > token.frame_payload(words.len()) { bytes } else { 0 };
         // It fails only if the connection has ended: then no peer is left that wants it.
         let is_sent = token.reply_vectored(HandlerId(kind as u8), words, &payload.map(IoSlice::new)).is_ok();

@@ -12,7 +12,7 @@ use crate::am::{self, Am};
 use crate::code::{Code, Status};
 use crate::context;
 use crate::endpoint::Ep;
-use crate::header::{Kind, MAX_MEDIUM};
+use crate::header::{Kind, MAX_MEDIUM, without_zeros};
 use crate::leave;
 use crate::loan::Loan;
 use crate::lost;
@@ -138,11 +138,12 @@ fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, loan: Op
     }
     let (words, prefix, handler) =
         (outgoing.header.words(), outgoing.header.prefix(), HandlerId(outgoing.header.kind as u8));
+    let words = without_zeros(&words);
     let result = tried(match loan {
-        Some(loan) => endpoint.try_request_shared_behind(connection, handler, &words, &prefix, loan.lent()),
+        Some(loan) => endpoint.try_request_shared_behind(connection, handler, words, &prefix, loan.lent()),
         None => {
             let payload = [IoSlice::new(&prefix), IoSlice::new(outgoing.data)];
-            endpoint.try_request_vectored(connection, handler, &words, &payload)
+            endpoint.try_request_vectored(connection, handler, words, &payload)
         }
     });
     if let (Kind::Get, Some(extent), Tried::Sent) = (outgoing.header.kind, outgoing.header.extent, result) {
