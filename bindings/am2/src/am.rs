@@ -100,15 +100,6 @@ pub(crate) fn with_ep<T>(ep: Handle, work: impl FnOnce(&Rc<Am>, &Rc<Ep>) -> Resu
     })
 }
 
-/// The same with an endpoint whose messages arrive: it may have been freed.
-pub(crate) fn with_receiver<T>(ep: Handle, work: impl FnOnce(&Am, &Ep) -> Result<T, Code>) -> Result<T, Code> {
-    with(|am| {
-        let found = am.endpoints.borrow().get(ep);
-        let leaving = || am.leaving.borrow().iter().find(|leaving| leaving.handle == ep).cloned();
-        work(am, &*found.or_else(leaving).ok_or(Code::BadArg)?)
-    })
-}
-
 /// The same for a call that changes nothing that a thread could wait for.
 pub(crate) fn look_at<T>(ep: Handle, look: impl FnOnce(&Ep) -> Result<T, Code>) -> Result<T, Code> {
     not_in_child()?;

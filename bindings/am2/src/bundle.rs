@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use am_api::{Endpoint, Events, Node, NotOpen};
 
-use crate::endpoint::Ep;
+use crate::endpoint::{Ep, Here};
 use crate::tables::Handle;
 
 /// A message waits for its handler.
@@ -75,7 +75,7 @@ impl Bundle {
 }
 
 /// Whether some translation of the endpoint could send a message now.
-fn can_send(ep: &Ep, endpoint: &Endpoint<()>) -> bool {
+fn can_send(ep: &Ep, endpoint: &Endpoint<Here>) -> bool {
     let translations = ep.translations.borrow();
     translations.iter().flatten().any(|entry| {
         entry.connection.is_none_or(|connection| match endpoint.ready(connection) {

@@ -6,6 +6,8 @@ use std::ptr;
 
 use am_api::Token;
 
+use crate::am::Am;
+use crate::endpoint::Ep;
 use crate::name::Name;
 use crate::tables::Handle;
 
@@ -20,7 +22,8 @@ pub(crate) enum ReplyTo {
 
 /// A message while its handler runs: what C has as the token.
 pub(crate) struct Context<'a> {
-    pub(crate) ep: Handle,
+    pub(crate) am: &'a Am,
+    pub(crate) ep: &'a Ep,
     /// The sender's name, looked up when a handler asks.
     pub(crate) source: &'a dyn Fn() -> Option<Name>,
     /// The translation that leads to the sender.

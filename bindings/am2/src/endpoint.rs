@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use am_api::{Connection, Endpoint, ForeignMemory, ForeignPart, OwnedMessage};
 
+use crate::am::Am;
 use crate::code::Status;
 use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
@@ -93,6 +94,12 @@ pub(crate) struct Leave {
 /// The sender of a message: this connection's other side, or this process.
 pub(crate) type Sender = Option<Connection>;
 
+/// What the functions get that run for the messages and events of an endpoint: the process, and the endpoint itself.
+pub(crate) struct Here {
+    pub(crate) am: Rc<Am>,
+    pub(crate) ep: Rc<Ep>,
+}
+
 /// An endpoint.
 #[derive(Debug)]
 pub(crate) struct Ep {
@@ -101,7 +108,7 @@ pub(crate) struct Ep {
     /// Of its bundle.
     pub(crate) bundle_has_work: RefCell<Rc<Cell<bool>>>,
     pub(crate) name: Name,
-    pub(crate) endpoint: RefCell<Endpoint<()>>,
+    pub(crate) endpoint: RefCell<Endpoint<Here>>,
     pub(crate) tag: Cell<Tag>,
     pub(crate) handlers: RefCell<Vec<Option<HandlerFn>>>,
     pub(crate) translations: RefCell<Vec<Option<Translation>>>,
@@ -126,7 +133,7 @@ pub(crate) struct Ep {
 }
 
 impl Ep {
-    pub(crate) fn new(handle: Handle, bundle: Handle, name: Name, endpoint: Endpoint<()>, totals: &Rc<Totals>) -> Ep {
+    pub(crate) fn new(handle: Handle, bundle: Handle, name: Name, endpoint: Endpoint<Here>, totals: &Rc<Totals>) -> Ep {
         Ep {
             handle,
             bundle: Cell::new(bundle),
@@ -154,6 +161,12 @@ impl Ep {
 
     pub(crate) fn translation(&self, index: usize) -> Option<Translation> {
         self.translations.borrow().get(index).copied().flatten()
+    }
+
+    /// A turn of its node, which runs the handlers of its messages. Returns how many it handled: none in one of its handlers.
+    pub(crate) fn turn(self: &Rc<Ep>, am: &Rc<Am>) -> usize {
+        let Ok(mut endpoint) = self.endpoint.try_borrow_mut() else { return 0 };
+        endpoint.poll(&mut Here { am: am.clone(), ep: self.clone() })
     }
 
     /// The number of a new get.

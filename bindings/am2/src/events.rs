@@ -174,7 +174,7 @@ pub unsafe extern "C-unwind" fn AM_GetSourceEndpoint(token: *mut c_void, name: *
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_GetDestEndpoint(token: *mut c_void, ep: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
-    guarded(|| unsafe { put(ep, with_token(token, |context| context.ep).ok_or(Code::BadArg)?) })
+    guarded(|| unsafe { put(ep, with_token(token, |context| context.ep.handle).ok_or(Code::BadArg)?) })
 }
 
 /// See `am.h`.

@@ -16,7 +16,7 @@ use am_api::{Connection, Endpoint, Events, HandlerId};
 
 use crate::am::Am;
 use crate::code::Status;
-use crate::endpoint::{Ep, Leave, Unmapped};
+use crate::endpoint::{Ep, Here, Leave, Unmapped};
 use crate::header::Kind;
 use crate::queue;
 use crate::receive;
@@ -25,7 +25,7 @@ use crate::receive;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Free an endpoint. No handler of it runs any more.
-pub(crate) fn free(am: &Am, ep: &Rc<Ep>) {
+pub(crate) fn free(am: &Rc<Am>, ep: &Rc<Ep>) {
     am.remove(ep);
     ep.leave.set(Some(Leave { left: usize::MAX, until: Instant::now() + PATIENCE }));
     while let Some(local) = ep.local.pop(|_| true) {
@@ -43,10 +43,13 @@ pub(crate) fn is_leaving(am: &Am, name: &str) -> bool {
 }
 
 /// Continue with the leaving endpoints. Returns whether any are left.
-pub(crate) fn drive(am: &Am) -> bool {
+pub(crate) fn drive(am: &Rc<Am>) -> bool {
+    if am.leaving.borrow().is_empty() {
+        return false;
+    }
     let leaving = am.leaving.borrow().clone();
     for ep in &leaving {
-        if step(ep) {
+        if step(am, ep) {
             am.leaving.borrow_mut().retain(|other| !Rc::ptr_eq(other, ep));
         }
     }
@@ -55,13 +58,11 @@ pub(crate) fn drive(am: &Am) -> bool {
 
 /// Returns whether the endpoint can be closed: all its messages have arrived, and all that it received have an answer. Later messages were not
 /// acknowledged, so the node returns them.
-fn step(ep: &Ep) -> bool {
+fn step(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
     let Some(leave) = ep.leave.get() else { return true };
     queue::flush(ep);
-    if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
-        // This runs handlers of the library only, not the program's.
-        endpoint.poll(&mut ());
-    }
+    // This runs handlers of the library only, not the program's.
+    ep.turn(am);
     queue::flush(ep);
     if ep.lines.has_kept() {
         // The peer needs credit to ask for the rest of a long reply, and to say that it has it.
@@ -105,7 +106,7 @@ pub(crate) fn close_unmapped(ep: &Ep) {
     }
 }
 
-fn may_close(ep: &Ep, endpoint: &Endpoint<()>, unmapped: Unmapped) -> bool {
+fn may_close(ep: &Ep, endpoint: &Endpoint<Here>, unmapped: Unmapped) -> bool {
     let Unmapped { connection, is_asked, is_answered } = unmapped;
     if endpoint.ready(connection).is_err() {
         // The connection did not open, so nothing was sent; or it has ended.

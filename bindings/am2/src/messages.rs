@@ -80,16 +80,16 @@ fn reply(
     base: Option<usize>,
 ) -> Result<(), Code> {
     am::not_in_child()?;
-    let found = with_token(token, |context| (context.ep, context.tag, context.reply.borrow_mut().take()));
-    let (ep, tag, to) = found.ok_or(Code::BadArg)?;
-    // A reply was sent already, or the message is one.
-    let to = to.ok_or(Code::BadArg)?;
-    let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
-    let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
-    am::with_ep(ep, |am, ep| {
-        reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
+    // Its handler runs under the lock, on this thread.
+    let sent = with_token(token, |context| {
+        // A reply was sent already, or the message is one.
+        let to = context.reply.take().ok_or(Code::BadArg)?;
+        let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
+        let header = Header::new(kind, handler, context.tag, arguments, extent).ok_or(Code::BadArg)?;
+        reply::reply(context.am, context.ep, to, &Outgoing { header, data, is_reply: true });
         Ok(())
-    })
+    });
+    sent.ok_or(Code::BadArg)?
 }
 
 /// See `AM_RequestM` in `am.h`.

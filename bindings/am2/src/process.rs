@@ -13,7 +13,7 @@ use crate::am::{self, Am};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
-use crate::endpoint::{Ep, Tag};
+use crate::endpoint::{Ep, Here, Tag};
 use crate::header::MAX_PAYLOAD;
 use crate::leave;
 use crate::name::Name;
@@ -105,7 +105,7 @@ pub(crate) fn terminate() -> Result<(), Code> {
 }
 
 /// A new endpoint, named after the port if there is one.
-pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
+pub(crate) fn add_endpoint(am: &Rc<Am>, bundle: &Bundle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
     let own = port.map_or_else(
         || {
             am.next_name.set(am.next_name.get() + 1);
@@ -119,7 +119,7 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
     endpoint.set_event_mask(Events::empty());
     let mut endpoints = am.endpoints.borrow_mut();
     let handle = endpoints.add(|handle| {
-        receive::listen(&mut endpoint, handle);
+        receive::listen(&mut endpoint);
         Rc::new(Ep::new(handle, bundle.handle, name, endpoint, &am.totals))
     });
     let ep = endpoints.get(handle.ok_or(Code::Resource)?).ok_or(Code::Resource)?;
@@ -130,9 +130,9 @@ pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Resul
 }
 
 /// Open the node's endpoint of this name. If one was freed under this name, wait until it has left.
-fn open_endpoint(am: &Am, name: &str) -> Result<Endpoint<()>, Code> {
+fn open_endpoint(am: &Rc<Am>, name: &str) -> Result<Endpoint<Here>, Code> {
     loop {
-        match am.node.endpoint::<()>(name) {
+        match am.node.endpoint::<Here>(name) {
             Ok(endpoint) => return Ok(endpoint),
             Err(EndpointError::Taken(_)) if leave::is_leaving(am, name) => {
                 leave::drive(am);

@@ -1,6 +1,7 @@
 //! Polling and waiting.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
 
 use am_c_runtime::thread_end;
 use nix::libc::{POLLIN, c_int, nfds_t, pollfd};
@@ -25,7 +26,7 @@ const LOOK: c_int = 1000;
 const LOOK_AT_WAITING: c_int = 10;
 
 /// Poll a bundle: run the handlers of received messages, send queued ones. Returns whether anything was done.
-pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
+pub(crate) fn poll(am: &Rc<Am>, bundle: &Bundle) -> bool {
     let endpoints = bundle.endpoints();
     let mut is_busy = queue::flush_all(am);
     let has_own_work = bundle.has_work.take();
@@ -55,7 +56,7 @@ fn has_work(ep: &Ep) -> bool {
     ep.endpoint.try_borrow().is_ok_and(|endpoint| !endpoint.pending_events().is_empty())
 }
 
-fn poll_one(am: &Am, ep: &Ep) -> bool {
+fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
     #[cfg(test)]
     tests::POLLED.set(tests::POLLED.get() + 1);
     let mut is_busy = queue::run_waiting(am, ep);
@@ -65,10 +66,7 @@ fn poll_one(am: &Am, ep: &Ep) -> bool {
         receive::on_local(am, ep, &local);
         is_busy = true;
     }
-    // Borrowed if a handler polls: then do nothing.
-    if let Ok(mut endpoint) = ep.endpoint.try_borrow_mut() {
-        is_busy |= endpoint.poll(&mut ()) > 0;
-    }
+    is_busy |= ep.turn(am) > 0;
     lost::end_gets(ep);
     leave::close_unmapped(ep);
     is_busy

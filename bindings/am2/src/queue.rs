@@ -3,7 +3,7 @@
 use am_api::{Connection, Endpoint, HandlerId};
 
 use crate::am::Am;
-use crate::endpoint::Ep;
+use crate::endpoint::{Ep, Here};
 use crate::header::without_zeros;
 use crate::lines::{By, Queued};
 use crate::receive;
@@ -38,7 +38,7 @@ pub(crate) fn flush(ep: &Ep) -> bool {
     has_sent
 }
 
-fn flush_one(ep: &Ep, endpoint: &Endpoint<()>, connection: Connection) -> bool {
+fn flush_one(ep: &Ep, endpoint: &Endpoint<Here>, connection: Connection) -> bool {
     let mut count = 0;
     while count < IN_A_ROW
         && let Some(message) = ep.lines.pop(connection)
@@ -67,7 +67,7 @@ enum Sent {
     Never,
 }
 
-fn send(endpoint: &Endpoint<()>, connection: Connection, message: Queued) -> Sent {
+fn send(endpoint: &Endpoint<Here>, connection: Connection, message: Queued) -> Sent {
     let Queued { by, kind, words, payload } = message;
     let (handler, sent) = (HandlerId(kind as u8), without_zeros(&words));
     let held = match by {

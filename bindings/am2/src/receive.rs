@@ -9,10 +9,10 @@ use am_api::{
     Returned, Token,
 };
 
-use crate::am::{self, Am};
+use crate::am::Am;
 use crate::code::Status;
 use crate::context::{CURRENT, Context, ReplyTo};
-use crate::endpoint::Ep;
+use crate::endpoint::{Ep, Here};
 use crate::header::{Extent, Header, Kind};
 use crate::invoke;
 use crate::lines::{By, Kept, Queued, Waiting};
@@ -20,7 +20,6 @@ use crate::local::Local;
 use crate::lost;
 use crate::name::Name;
 use crate::reply::{self, Outgoing};
-use crate::tables::Handle;
 use crate::undelivered::{on_error, status_of, status_of_reason};
 
 /// Of all messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
@@ -49,22 +48,19 @@ struct Origin<'a> {
 }
 
 /// Set the handlers of an endpoint.
-pub(crate) fn listen(endpoint: &mut Endpoint<()>, ep: Handle) {
+pub(crate) fn listen(endpoint: &mut Endpoint<Here>) {
     for kind in Kind::ALL {
         let id = am_api::HandlerId(kind as u8);
-        endpoint.on_request(id, move |(), Request { message, token }| {
-            on_message(ep, kind, &message, Some(token));
+        endpoint.on_request(id, move |Here { am, ep }, Request { message, token }| {
+            on_message(am, ep, kind, &message, Some(token));
         });
-        endpoint.on_reply(id, move |(), message| on_message(ep, kind, &message, None));
+        endpoint.on_reply(id, move |Here { am, ep }, message| on_message(am, ep, kind, &message, None));
     }
-    endpoint.receive_into(move |(), head| am::with_receiver(ep, |_, ep| Ok(destination(ep, head))).ok().flatten());
-    endpoint.on_returned(move |(), returned| on_returned(ep, &returned));
-    endpoint.on_connection(move |(), event| {
+    endpoint.receive_into(|here, head| destination(&here.ep, head));
+    endpoint.on_returned(|here, returned| on_returned(&here.ep, &returned));
+    endpoint.on_connection(|here, event| {
         if let ConnectionChange::Ended(reason) = event.change {
-            _ = am::with_receiver(ep, |_, ep| {
-                lost::note(ep, event.connection, status_of_reason(reason));
-                Ok(())
-            });
+            lost::note(&here.ep, event.connection, status_of_reason(reason));
         }
     });
 }
@@ -85,46 +81,42 @@ fn destination(ep: &Ep, head: &LongHead<'_>) -> Option<Destination> {
     Some(Destination { front, memory })
 }
 
-fn on_message(ep: Handle, kind: Kind, message: &Message<'_, ()>, token: Option<Token>) {
-    // Fails only for an endpoint that is being closed.
-    _ = am::with_receiver(ep, |am, ep| {
-        let connection = message.from();
-        let words = [0, 1, 2, 3].map(|at| message.word(at));
-        if is_of_connection(ep, kind, message, token.is_none()) {
-            return Ok(());
-        }
-        let is_placed = message.is_placed();
-        let token = match token {
-            Some(token) if kind != Kind::Returned && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
-                let (payload, source) = (Kept::Message(message.keep()), source(ep, message));
-                let request = Waiting { kind, from: connection, words, payload, is_placed, token, source };
-                if ep.is_leaving() {
-                    refuse(am, ep, request, Status::BadEndpoint);
-                } else {
-                    wait_for_room(am, ep, request);
-                }
-                return Ok(());
+fn on_message(am: &Am, ep: &Ep, kind: Kind, message: &Message<'_, Here>, token: Option<Token>) {
+    let connection = message.from();
+    let words = [0, 1, 2, 3].map(|at| message.word(at));
+    if is_of_connection(ep, kind, message, token.is_none()) {
+        return;
+    }
+    let is_placed = message.is_placed();
+    let token = match token {
+        Some(token) if kind != Kind::Returned && (ep.is_leaving() || !ep.lines.has_room(connection)) => {
+            let (payload, source) = (Kept::Message(message.keep()), source(ep, message));
+            let request = Waiting { kind, from: connection, words, payload, is_placed, token, source };
+            if ep.is_leaving() {
+                refuse(am, ep, request, Status::BadEndpoint);
+            } else {
+                wait_for_room(am, ep, request);
             }
-            other => other,
-        };
-        if ep.is_leaving() {
-            return Ok(());
+            return;
         }
-        let origin = Origin {
-            connection: Some(connection),
-            source: &|| source(ep, message),
-            is_reply: token.is_none(),
-            index: &|| ep.index_of(connection),
-            reply: token.map(ReplyTo::Token),
-            keep: Some(&|| message.keep()),
-        };
-        deliver(am, ep, kind, &words, Payload { bytes: message.payload(), is_placed }, origin);
-        Ok(())
-    });
+        other => other,
+    };
+    if ep.is_leaving() {
+        return;
+    }
+    let origin = Origin {
+        connection: Some(connection),
+        source: &|| source(ep, message),
+        is_reply: token.is_none(),
+        index: &|| ep.index_of(connection),
+        reply: token.map(ReplyTo::Token),
+        keep: Some(&|| message.keep()),
+    };
+    deliver(am, ep, kind, &words, Payload { bytes: message.payload(), is_placed }, origin);
 }
 
 /// Handle a message about its connection. Returns whether it was one.
-fn is_of_connection(ep: &Ep, kind: Kind, message: &Message<'_, ()>, is_reply: bool) -> bool {
+fn is_of_connection(ep: &Ep, kind: Kind, message: &Message<'_, Here>, is_reply: bool) -> bool {
     match kind {
         Kind::Hello => {
             let name = Name::of_bytes(message.payload());
@@ -140,7 +132,7 @@ fn is_of_connection(ep: &Ep, kind: Kind, message: &Message<'_, ()>, is_reply: bo
 }
 
 /// The name of the endpoint that sent a message.
-fn source(ep: &Ep, message: &Message<'_, ()>) -> Option<Name> {
+fn source(ep: &Ep, message: &Message<'_, Here>) -> Option<Name> {
     let connection = message.from();
     let own = || ep.index_of(connection).and_then(|index| ep.translation(index)).map(|entry| entry.name);
     let far = || {
@@ -236,7 +228,7 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>,
     match admit(ep, &header, origin.is_reply) {
         Ok(()) if kind == Kind::Get => on_get(am, ep, &header, origin),
         Ok(()) if kind == Kind::Transfer => on_transfer(am, ep, &header, Payload { bytes: data, is_placed }, origin),
-        Ok(()) => run(ep, &header, Some(data).filter(|_| kind == Kind::Medium), ptr::null_mut(), origin),
+        Ok(()) => run(am, ep, &header, Some(data).filter(|_| kind == Kind::Medium), ptr::null_mut(), origin),
         Err(status) => send_back(am, ep, status, &header, data.len(), origin),
     }
 }
@@ -275,7 +267,7 @@ fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: Payload<'_>, origin: Ori
     if header.is_get {
         ep.gets.borrow_mut().remove(&extent.base);
     }
-    run(ep, header, None, place.start(), origin);
+    run(am, ep, header, None, place.start(), origin);
 }
 
 /// Answer a get with bytes of the segment.
@@ -293,12 +285,13 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
 }
 
 /// Run the program's handler.
-fn run(ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
+fn run(am: &Am, ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
     let handler = ep.handlers.borrow().get(usize::from(header.handler)).copied().flatten();
     let Some(handler) = handler else { return };
     let Origin { connection, source, is_reply, index, reply, .. } = origin;
     let context = Context {
-        ep: ep.handle,
+        am,
+        ep,
         source,
         index: &|| if is_reply { index() } else { ep.index_of_name(connection, &source()?) },
         handler: header.handler,
@@ -357,21 +350,18 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
 }
 
 /// The node could not deliver a message.
-fn on_returned(ep: Handle, returned: &Returned<'_, ()>) {
-    _ = am::with_receiver(ep, |_, ep| {
-        let words = [0, 1, 2, 3].map(|at| returned.message.word(at));
-        let kind = Kind::of(returned.message.handler().0);
-        if kind == Some(Kind::Last) {
-            on_last(ep, returned.to());
-        }
-        if ep.is_leaving() {
-            return Ok(());
-        }
-        let parsed = Header::parse(&words, returned.message.payload());
-        let Some((header, data)) = parsed.filter(|(header, _)| Some(header.kind) == kind) else { return Ok(()) };
-        let status = status_of_reason(returned.reason);
-        let index = ep.index_of(returned.to()).unwrap_or(0);
-        on_error(ep, status, &header, data.len(), index, returned.class() == Class::Reply);
-        Ok(())
-    });
+fn on_returned(ep: &Ep, returned: &Returned<'_, Here>) {
+    let words = [0, 1, 2, 3].map(|at| returned.message.word(at));
+    let kind = Kind::of(returned.message.handler().0);
+    if kind == Some(Kind::Last) {
+        on_last(ep, returned.to());
+    }
+    if ep.is_leaving() {
+        return;
+    }
+    let parsed = Header::parse(&words, returned.message.payload());
+    let Some((header, data)) = parsed.filter(|(header, _)| Some(header.kind) == kind) else { return };
+    let status = status_of_reason(returned.reason);
+    let index = ep.index_of(returned.to()).unwrap_or(0);
+    on_error(ep, status, &header, data.len(), index, returned.class() == Class::Reply);
 }

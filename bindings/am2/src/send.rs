@@ -11,7 +11,7 @@ use am_api::{ConnectError, Connection, Endpoint, HandlerId, NotOpen, Refusal, Re
 use crate::am::{self, Am};
 use crate::code::{Code, Status};
 use crate::context;
-use crate::endpoint::Ep;
+use crate::endpoint::{Ep, Here};
 use crate::header::{Kind, MAX_MEDIUM, without_zeros};
 use crate::leave;
 use crate::loan::Loan;
@@ -121,7 +121,7 @@ fn wait_for_end(ep: Handle, loan: &mut Loan) -> Result<(), Code> {
     Ok(())
 }
 
-fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, loan: Option<&Loan>) -> Tried {
+fn attempt(am: &Rc<Am>, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, loan: Option<&Loan>) -> Tried {
     let Some(entry) = ep.translation(index) else { return Tried::Back(Status::BadEntry) };
     let Some([node, name, _]) = entry.name.parts() else { return Tried::Back(Status::BadEndpoint) };
     if node == am.node.name() {
@@ -181,7 +181,7 @@ fn tried(result: Result<(), RequestError>) -> Tried {
 }
 
 /// The open connection of a translation; `None` while it is being made.
-fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result<Option<Connection>, Status> {
+fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<Here>, index: usize) -> Result<Option<Connection>, Status> {
     let mut translations = ep.translations.borrow_mut();
     let Some(Some(entry)) = translations.get_mut(index) else { return Err(Status::BadEntry) };
     let Some(connection) = entry.connection else {
@@ -220,7 +220,7 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<()>, index: usize) -> Result
 }
 
 /// A message to an endpoint of this process. Where it has no room its bundle is polled, too: the caller's thread may be the only one.
-fn to_self(am: &Am, ep: &Ep, index: usize, name: &str, outgoing: &Outgoing<'_>) -> Tried {
+fn to_self(am: &Rc<Am>, ep: &Ep, index: usize, name: &str, outgoing: &Outgoing<'_>) -> Tried {
     let found = am.endpoints.borrow().all().find(|ep| ep.name.is_endpoint(name)).cloned();
     let Some(to) = found else { return Tried::Back(Status::BadEndpoint) };
     if to.local.has_room(outgoing.data.len()) {

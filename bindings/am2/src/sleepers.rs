@@ -19,6 +19,7 @@ use am_api::{Endpoint, Node};
 use am_c_runtime::Waker;
 
 use crate::bundle::Bundle;
+use crate::endpoint::Here;
 use crate::lines::Totals;
 
 thread_local! {
@@ -107,7 +108,7 @@ impl Sleepers {
 
 /// Receive, and arm the node's descriptor, so that it becomes readable when anything arrives. The endpoint's event mask is empty, so waiting
 /// messages do not prevent that.
-pub(crate) fn arm(endpoint: &RefCell<Endpoint<()>>) {
+pub(crate) fn arm(endpoint: &RefCell<Endpoint<Here>>) {
     if let Ok(mut endpoint) = endpoint.try_borrow_mut() {
         // Fails only before the first wait, if the process is out of descriptors.
         _ = endpoint.poll_events();
