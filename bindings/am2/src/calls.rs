@@ -189,16 +189,17 @@ pub extern "C-unwind" fn AM_MoveEndpoint(ep: Handle, from: Handle, to: Handle) -
 
 fn index_of(ep: &Ep, index: c_int) -> Result<usize, Code> {
     let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
-    if index < ep.translations.borrow().len() { Ok(index) } else { Err(Code::BadArg) }
+    ep.check_index(index).map(|()| index)
 }
 
-fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
-    name.parts().ok_or(Code::BadArg)?;
+fn map(am: &Am, ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
+    let [node, ..] = name.parts().ok_or(Code::BadArg)?;
+    let is_own = node == am.node.name();
     let entry = &mut ep.translations.borrow_mut()[index];
     if entry.is_some() {
         return Err(Code::Resource);
     }
-    *entry = Some(Translation { name, tag, connection: None, is_greeted: false, reserved: 0 });
+    *entry = Some(Translation { name, tag, is_own, connection: None, is_greeted: false, reserved: 0 });
     Ok(())
 }
 
@@ -206,7 +207,7 @@ fn map(ep: &Ep, index: usize, name: Name, tag: u64) -> Result<(), Code> {
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) -> c_int {
-    at_ep(ep, |_, ep| map(ep, index_of(ep, index)?, name, tag))
+    at_ep(ep, |am, ep| map(am, ep, index_of(ep, index)?, name, tag))
 }
 
 /// See `am.h`.
@@ -216,12 +217,12 @@ pub extern "C-unwind" fn AM_Map(ep: Handle, index: c_int, name: Name, tag: u64) 
 // SAFETY: no other function of this name is in the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AM_MapAny(ep: Handle, index: *mut c_int, name: Name, tag: u64) -> c_int {
-    at_ep(ep, |_, ep| {
+    at_ep(ep, |am, ep| {
         if index.is_null() {
             return Err(Code::BadArg);
         }
         let free = ep.translations.borrow().iter().position(Option::is_none).ok_or(Code::Resource)?;
-        map(ep, free, name, tag)?;
+        map(am, ep, free, name, tag)?;
         // SAFETY: the caller's promise.
         unsafe { put(index, c_int::try_from(free).map_err(|_| Code::Resource)?) }
     })

@@ -9,7 +9,7 @@ use std::time::Instant;
 use am_api::{Connection, Endpoint, ForeignMemory, ForeignPart, OwnedMessage};
 
 use crate::am::Am;
-use crate::code::Status;
+use crate::code::{Code, Status};
 use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
 use crate::lines::{Lines, Totals};
@@ -44,6 +44,8 @@ impl Tag {
 pub(crate) struct Translation {
     pub(crate) name: Name,
     pub(crate) tag: u64,
+    /// The name is that of an endpoint of this process.
+    pub(crate) is_own: bool,
     /// Made by the first message.
     pub(crate) connection: Option<Connection>,
     /// The other side has this endpoint's name.
@@ -161,6 +163,11 @@ impl Ep {
 
     pub(crate) fn translation(&self, index: usize) -> Option<Translation> {
         self.translations.borrow().get(index).copied().flatten()
+    }
+
+    /// Whether the table of translations has such an entry.
+    pub(crate) fn check_index(&self, index: usize) -> Result<(), Code> {
+        if index < self.translations.borrow().len() { Ok(()) } else { Err(Code::BadArg) }
     }
 
     /// A turn of its node, which runs the handlers of its messages. Returns how many it handled: none in one of its handlers.

@@ -42,17 +42,6 @@ unsafe fn data<'a>(at: *const c_void, count: c_int, max: usize) -> Result<&'a [u
     }
 }
 
-/// The tag of a translation, and its index; 0 for an entry that is not mapped, whose message comes back.
-fn entry(ep: Handle, index: c_int) -> Result<(usize, u64), Code> {
-    am::look_at(ep, |ep| {
-        let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
-        if index >= ep.translations.borrow().len() {
-            return Err(Code::BadArg);
-        }
-        Ok((index, ep.translation(index).map_or(0, |entry| entry.tag)))
-    })
-}
-
 fn transfer(bytes: usize, base: usize) -> Result<Extent, Code> {
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
     Ok(Extent { id: 0, bytes, base: base as u64 })
@@ -66,9 +55,10 @@ fn request(
     base: Option<usize>,
     is_async: bool,
 ) -> Result<(), Code> {
-    let (index, tag) = entry(ep, index)?;
+    let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
     let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
-    let header = Header::new(kind, handler, tag, arguments, extent).ok_or(Code::BadArg)?;
+    // The translation has the tag.
+    let header = Header::new(kind, handler, 0, arguments, extent).ok_or(Code::BadArg)?;
     send::request(ep, index, Outgoing { header, data, is_reply: false }, is_async)
 }
 
@@ -214,15 +204,18 @@ fn get(
     (to, bytes): (*mut u8, usize),
     is_async: bool,
 ) -> Result<(), Code> {
-    let (index, tag) = entry(ep, index)?;
+    let index = usize::try_from(index).map_err(|_| Code::BadArg)?;
     let bytes = u32::try_from(bytes).map_err(|_| Code::BadArg)?;
-    let id = am::look_at(ep, |ep| Ok(ep.new_get()))?;
-    let extent = Extent { id, bytes, base: offset as u64 };
-    let header = Header::new(Kind::Get, handler, tag, arguments, Some(extent)).ok_or(Code::BadArg)?;
-    // SAFETY: the callers' promise: it is the get's until its handler has run, or it has come back.
-    let memory = unsafe { ForeignMemory::new(to, bytes as usize) };
-    let pending = PendingGet { memory, header, index, connection: None };
-    am::look_at(ep, |ep| Ok(_ = ep.gets.borrow_mut().insert(id.into(), pending)))?;
+    let (id, header) = am::look_at(ep, |ep| {
+        ep.check_index(index)?;
+        let id = ep.new_get();
+        let extent = Extent { id, bytes, base: offset as u64 };
+        let header = Header::new(Kind::Get, handler, 0, arguments, Some(extent)).ok_or(Code::BadArg)?;
+        // SAFETY: the callers' promise: it is the get's until its handler has run, or it has come back.
+        let memory = unsafe { ForeignMemory::new(to, bytes as usize) };
+        ep.gets.borrow_mut().insert(id.into(), PendingGet { memory, header, index, connection: None });
+        Ok((id, header))
+    })?;
     let sent = send::request(ep, index, Outgoing { header, data: &[], is_reply: false }, is_async);
     sent.inspect_err(|_| {
         _ = am::look_at(ep, |ep| Ok(ep.gets.borrow_mut().remove(&id.into())));

@@ -11,11 +11,12 @@ use am_api::{ConnectError, Connection, Endpoint, HandlerId, NotOpen, Refusal, Re
 use crate::am::{self, Am};
 use crate::code::{Code, Status};
 use crate::context;
-use crate::endpoint::{Ep, Here};
+use crate::endpoint::{Ep, Here, Translation};
 use crate::header::{Kind, MAX_MEDIUM, without_zeros};
 use crate::leave;
 use crate::loan::Loan;
 use crate::lost;
+use crate::name::Name;
 use crate::progress;
 use crate::reply::{self, Outgoing};
 use crate::tables::Handle;
@@ -69,7 +70,7 @@ impl Wait {
 }
 
 /// Send a request, and wait for room as long as it takes. What cannot be delivered goes to the endpoint's error handler.
-pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async: bool) -> Result<(), Code> {
+pub(crate) fn request(ep: Handle, index: usize, mut outgoing: Outgoing<'_>, is_async: bool) -> Result<(), Code> {
     if context::is_in_handler() {
         // A request handler may reply, and a reply handler may send nothing: so there is no deadlock.
         return Err(Code::BadArg);
@@ -80,7 +81,10 @@ pub(crate) fn request(ep: Handle, index: usize, outgoing: Outgoing<'_>, is_async
     let mut wait = Wait::default();
     loop {
         let (tried, was_busy) = am::with_ep(ep, |am, ep| {
-            let tried = attempt(am, ep, index, &outgoing, loan.as_ref());
+            if wait.tries == 0 {
+                ep.check_index(index)?;
+            }
+            let tried = attempt(am, ep, index, &mut outgoing, loan.as_ref());
             let mut was_busy = false;
             match tried {
                 Tried::Busy => was_busy = progress::poll(am, &*am.bundle(ep.bundle.get())?),
@@ -121,42 +125,52 @@ fn wait_for_end(ep: Handle, loan: &mut Loan) -> Result<(), Code> {
     Ok(())
 }
 
-fn attempt(am: &Rc<Am>, ep: &Rc<Ep>, index: usize, outgoing: &Outgoing<'_>, loan: Option<&Loan>) -> Tried {
-    let Some(entry) = ep.translation(index) else { return Tried::Back(Status::BadEntry) };
-    let Some([node, name, _]) = entry.name.parts() else { return Tried::Back(Status::BadEndpoint) };
-    if node == am.node.name() {
-        return to_self(am, ep, index, name, outgoing);
+fn attempt(am: &Rc<Am>, ep: &Rc<Ep>, index: usize, outgoing: &mut Outgoing<'_>, loan: Option<&Loan>) -> Tried {
+    let mut translations = ep.translations.borrow_mut();
+    let Some(Some(entry)) = translations.get_mut(index) else { return Tried::Back(Status::BadEntry) };
+    outgoing.header.tag = entry.tag;
+    if entry.is_own {
+        let name = entry.name;
+        drop(translations);
+        return to_self(am, ep, index, &name, outgoing);
     }
     let endpoint = ep.endpoint.borrow();
-    let connection = match connection(am, ep, &endpoint, index) {
-        Ok(Some(connection)) => connection,
-        Ok(None) => return Tried::Busy,
-        Err(status) => return Tried::Back(status),
+    let connection = match entry.connection {
+        Some(connection) if entry.is_greeted => connection,
+        _ => match open(am, ep, &endpoint, entry) {
+            Ok(Some(connection)) => connection,
+            Ok(None) => return Tried::Busy,
+            Err(status) => return Tried::Back(status),
+        },
     };
-    if !may_take_credit(ep, index, endpoint.credit(connection)) {
-        return Tried::Busy;
+    if !may_take_credit(entry, endpoint.credit(connection)) {
+        // It may have ended.
+        return open(am, ep, &endpoint, entry).err().map_or(Tried::Busy, Tried::Back);
     }
-    let (words, prefix, handler) =
-        (outgoing.header.words(), outgoing.header.prefix(), HandlerId(outgoing.header.kind as u8));
+    let header = &outgoing.header;
+    let (words, prefix, handler) = (header.words(), header.prefix(), HandlerId(header.kind as u8));
     let words = without_zeros(&words);
     let result = tried(match loan {
         Some(loan) => endpoint.try_request_shared_behind(connection, handler, words, &prefix, loan.lent()),
+        None if prefix.is_empty() => endpoint.try_request(connection, handler, words, outgoing.data),
         None => {
             let payload = [IoSlice::new(&prefix), IoSlice::new(outgoing.data)];
             endpoint.try_request_vectored(connection, handler, words, &payload)
         }
     });
-    if let (Kind::Get, Some(extent), Tried::Sent) = (outgoing.header.kind, outgoing.header.extent, result) {
-        ep.gets.borrow_mut().entry(extent.id.into()).and_modify(|get| get.connection = Some(connection));
+    match (result, header.kind, header.extent) {
+        (Tried::Back(status), ..) => Tried::Back(open(am, ep, &endpoint, entry).err().unwrap_or(status)),
+        (Tried::Sent, Kind::Get, Some(extent)) => {
+            ep.gets.borrow_mut().entry(extent.id.into()).and_modify(|get| get.connection = Some(connection));
+            result
+        }
+        _ => result,
     }
-    result
 }
 
 /// Whether a request may take one of these credits. The last one is for the node, which asks for the rest of a long reply by it: the peer
 /// may hold all others until that reply has left. A connection that never gets more than one does without.
-fn may_take_credit(ep: &Ep, index: usize, credit: usize) -> bool {
-    let mut translations = ep.translations.borrow_mut();
-    let Some(Some(entry)) = translations.get_mut(index) else { return true };
+fn may_take_credit(entry: &mut Translation, credit: usize) -> bool {
     match credit {
         0 => false,
         1 if entry.reserved > 0 => {
@@ -181,9 +195,8 @@ fn tried(result: Result<(), RequestError>) -> Tried {
 }
 
 /// The open connection of a translation; `None` while it is being made.
-fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<Here>, index: usize) -> Result<Option<Connection>, Status> {
-    let mut translations = ep.translations.borrow_mut();
-    let Some(Some(entry)) = translations.get_mut(index) else { return Err(Status::BadEntry) };
+#[cold]
+fn open(am: &Am, ep: &Ep, endpoint: &Endpoint<Here>, entry: &mut Translation) -> Result<Option<Connection>, Status> {
     let Some(connection) = entry.connection else {
         let [node, name, _] = entry.name.parts().ok_or(Status::BadEndpoint)?;
         for address in entry.name.peer_addresses() {
@@ -220,7 +233,8 @@ fn connection(am: &Am, ep: &Ep, endpoint: &Endpoint<Here>, index: usize) -> Resu
 }
 
 /// A message to an endpoint of this process. Where it has no room its bundle is polled, too: the caller's thread may be the only one.
-fn to_self(am: &Rc<Am>, ep: &Ep, index: usize, name: &str, outgoing: &Outgoing<'_>) -> Tried {
+fn to_self(am: &Rc<Am>, ep: &Ep, index: usize, name: &Name, outgoing: &Outgoing<'_>) -> Tried {
+    let Some([_, name, _]) = name.parts() else { return Tried::Back(Status::BadEndpoint) };
     let found = am.endpoints.borrow().all().find(|ep| ep.name.is_endpoint(name)).cloned();
     let Some(to) = found else { return Tried::Back(Status::BadEndpoint) };
     if to.local.has_room(outgoing.data.len()) {
