@@ -34,6 +34,8 @@ pub(crate) struct Am {
     pub(crate) pump: RefCell<Option<Endpoint<()>>>,
     pub(crate) next_name: Cell<u32>,
     pub(crate) sleepers: Sleepers,
+    /// Polls that have found nothing.
+    pub(crate) idle_polls: Cell<u32>,
     pub(crate) owner: NodeOwner,
     /// Moves the node's clock.
     #[cfg(feature = "echo")]

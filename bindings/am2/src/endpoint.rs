@@ -1,7 +1,7 @@
 //! An endpoint's tables: handlers, translations, segment, tag; and what waits in it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ptr;
 use std::rc::Rc;
 use std::time::Instant;
@@ -123,8 +123,6 @@ pub(crate) struct Ep {
     pub(crate) peers: RefCell<HashMap<Connection, Name>>,
     /// Where the entries were that lead to senders of messages.
     indices: RefCell<HashMap<Sender, usize>>,
-    /// The connections by which this endpoint has replied.
-    pub(crate) answered: RefCell<HashSet<Connection>>,
     pub(crate) unmapped: RefCell<Vec<Unmapped>>,
     pub(crate) lost: RefCell<Vec<Lost>>,
     /// Set once the program has freed it.
@@ -152,7 +150,6 @@ impl Ep {
             gets: RefCell::default(),
             peers: RefCell::default(),
             indices: RefCell::default(),
-            answered: RefCell::default(),
             unmapped: RefCell::default(),
             lost: RefCell::default(),
             leave: Cell::new(None),
@@ -242,7 +239,6 @@ impl Ep {
     pub(crate) fn forget(&self, connection: Connection) {
         self.peers.borrow_mut().remove(&connection);
         self.indices.borrow_mut().remove(&Some(connection));
-        self.answered.borrow_mut().remove(&connection);
     }
 
     /// Whether a get that left by this connection has no answer.
@@ -250,9 +246,9 @@ impl Ep {
         self.gets.borrow().values().any(|get| get.connection == Some(connection))
     }
 
-    /// Every connection by which something of this endpoint may be on its way.
+    /// Every connection by which something of this endpoint may be on its way: replies to those that connected to it, and its requests.
     pub(crate) fn connections(&self) -> Vec<Connection> {
-        let mut all: Vec<Connection> = self.answered.borrow().iter().copied().collect();
+        let mut all: Vec<Connection> = self.peers.borrow().keys().copied().collect();
         all.extend(self.unmapped.borrow().iter().map(|unmapped| unmapped.connection));
         all.extend(self.translations.borrow().iter().flatten().filter_map(|entry| entry.connection));
         all

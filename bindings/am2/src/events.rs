@@ -1,7 +1,6 @@
 //! The functions of `am.h` for handlers, polling, waiting and tokens.
 
 use std::ffi::{c_int, c_uchar, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use crate::am;
@@ -18,9 +17,6 @@ use crate::tables::Handle;
 
 /// The number of idle polls between two checks of the node's descriptors.
 const POLLS_PER_LOOK: u32 = 256;
-
-/// Polls that have found nothing.
-static IDLE_POLLS: AtomicU32 = AtomicU32::new(0);
 
 /// See `am.h`.
 // SAFETY: no other function of this name is in the library.
@@ -135,19 +131,19 @@ pub extern "C-unwind" fn AM_WaitSema(bundle: Handle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn AM_Poll(bundle: Handle) -> c_int {
     guarded(|| {
-        let is_busy = am::with(|am| {
+        let idle = am::with(|am| {
             let bundle = am.bundle(bundle)?;
             if context::is_in_handler() {
                 return Err(Code::BadArg);
             }
-            Ok(progress::poll(am, &bundle))
+            if progress::poll(am, &bundle) {
+                return Ok(None);
+            }
+            Ok(Some(am.idle_polls.replace(am.idle_polls.get().wrapping_add(1))))
         })?;
-        if is_busy {
-            return Ok(());
-        }
+        let Some(idle) = idle else { return Ok(()) };
         // Yield after an idle poll: programs poll in loops, and the peer may need this processor.
         thread::yield_now();
-        let idle = IDLE_POLLS.fetch_add(1, Ordering::Relaxed);
         if idle.is_multiple_of(POLLS_PER_LOOK) { am::hang_up_if_lost() } else { Ok(()) }
     })
 }

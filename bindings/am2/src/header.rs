@@ -125,7 +125,13 @@ impl Header {
     }
 
     /// What comes before the data in the payload.
+    #[inline]
     pub(crate) fn prefix(&self) -> Vec<u8> {
+        if self.extent.is_none() && self.count <= IN_WORDS { vec![] } else { self.long_prefix() }
+    }
+
+    #[inline(never)]
+    fn long_prefix(&self) -> Vec<u8> {
         let mut prefix = vec![];
         if let Some(Extent { id, bytes, base }) = self.extent {
             prefix.extend_from_slice(&id.to_le_bytes());

@@ -43,10 +43,13 @@ pub(crate) fn is_leaving(am: &Am, name: &str) -> bool {
 }
 
 /// Continue with the leaving endpoints. Returns whether any are left.
+#[inline]
 pub(crate) fn drive(am: &Rc<Am>) -> bool {
-    if am.leaving.borrow().is_empty() {
-        return false;
-    }
+    !am.leaving.borrow().is_empty() && drive_all(am)
+}
+
+#[cold]
+fn drive_all(am: &Rc<Am>) -> bool {
     let leaving = am.leaving.borrow().clone();
     for ep in &leaving {
         if step(am, ep) {
@@ -91,10 +94,15 @@ pub(crate) fn unmap(ep: &Ep, connection: Connection) {
 }
 
 /// Continue with the connections of unmapped translations. In a handler of this endpoint this does nothing; the next poll does it.
+#[inline]
 pub(crate) fn close_unmapped(ep: &Ep) {
-    if ep.unmapped.borrow().is_empty() {
-        return;
+    if !ep.unmapped.borrow().is_empty() {
+        close_all_unmapped(ep);
     }
+}
+
+#[cold]
+fn close_all_unmapped(ep: &Ep) {
     let Ok(endpoint) = ep.endpoint.try_borrow() else { return };
     let all = ep.unmapped.borrow().clone();
     for unmapped in all {

@@ -68,6 +68,7 @@ pub(crate) fn new_am(node: Node, rank: usize, size: usize, owner: NodeOwner) -> 
         pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
+        idle_polls: Cell::new(0),
         owner,
         #[cfg(feature = "echo")]
         hand: None,

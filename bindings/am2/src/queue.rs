@@ -14,10 +14,13 @@ const IN_A_ROW: usize = 64;
 const MAX_REQUESTS: usize = 64;
 
 /// Send what can leave now, of all endpoints of the process. Returns whether something did.
+#[inline]
 pub(crate) fn flush_all(am: &Am) -> bool {
-    if !am.totals.has_messages() {
-        return false;
-    }
+    am.totals.has_messages() && flush_each(am)
+}
+
+#[cold]
+fn flush_each(am: &Am) -> bool {
     let mut has_sent = false;
     for ep in am.all_endpoints() {
         has_sent |= flush(&ep);

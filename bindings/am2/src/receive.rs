@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use am_api::{
@@ -25,6 +26,9 @@ use crate::undelivered::{on_error, status_of, status_of_reason};
 /// Of all messages and requests that a node can have on their way, requests that wait have the tokens of all but one: the parts of
 /// replies need the rest.
 const SHARE_OF_WAITING: usize = 4;
+
+/// The bytes of a handler's message are on the stack up to this many times 16.
+const ON_STACK: usize = 16;
 
 /// The payload of a message.
 #[derive(Clone, Copy)]
@@ -302,11 +306,15 @@ fn run(am: &Am, ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, ori
     let token = (&raw const context).cast_mut().cast::<c_void>();
     let before = CURRENT.replace((&raw const context).cast());
     // Align them as `malloc` does, for programs that read the bytes as numbers.
-    let mut room: Vec<u128> = vec![];
+    let (mut near, mut far) = ([const { MaybeUninit::<u128>::uninit() }; ON_STACK], Vec::<u128>::new());
     let (at, count) = match bytes {
         Some(bytes) => {
-            room.reserve(bytes.len().div_ceil(size_of::<u128>()).max(1));
-            let to = room.as_mut_ptr().cast::<u8>();
+            let to = if bytes.len() <= size_of_val(&near) {
+                near.as_mut_ptr().cast::<u8>()
+            } else {
+                far.reserve(bytes.len().div_ceil(size_of::<u128>()));
+                far.as_mut_ptr().cast()
+            };
             // SAFETY: there is room for them.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             (to, bytes.len())

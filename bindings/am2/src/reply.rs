@@ -12,6 +12,9 @@ use crate::lines::{By, Queued};
 use crate::local::Local;
 use crate::tables::Handle;
 
+/// So many bytes fit every frame.
+const FITS: usize = 32;
+
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
@@ -45,16 +48,19 @@ pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
 /// Send one message as the answer, behind what waits to leave by its connection.
 pub(crate) fn answer(ep: &Ep, token: Token, kind: Kind, words: &[u64; 4], payload: [&[u8]; 2]) {
     let connection = token.from();
-    ep.answered.borrow_mut().insert(connection);
     if ep.lines.has_messages(connection) {
         let payload = payload.concat();
         ep.lines.push(connection, Queued { by: By::Token(token), kind, words: *words, payload });
     } else {
         let (words, bytes) = (without_zeros(words), payload[0].len() + payload[1].len());
-        let kept = if bytes > token.frame_payload(words.len()) { bytes } else { 0 };
+        let kept = if bytes > FITS && bytes > token.frame_payload(words.len()) { bytes } else { 0 };
+        let handler = HandlerId(kind as u8);
         // It fails only if the connection has ended: then no peer is left that wants it.
-        let is_sent = token.reply_vectored(HandlerId(kind as u8), words, &payload.map(IoSlice::new)).is_ok();
-        if is_sent && kept > 0 {
+        let sent = match payload {
+            [[], data] => token.reply(handler, words, data),
+            _ => token.reply_vectored(handler, words, &payload.map(IoSlice::new)),
+        };
+        if sent.is_ok() && kept > 0 {
             ep.lines.keep_more(connection, kept);
         }
     }
