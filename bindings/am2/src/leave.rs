@@ -94,15 +94,10 @@ pub(crate) fn unmap(ep: &Ep, connection: Connection) {
 }
 
 /// Continue with the connections of unmapped translations. In a handler of this endpoint this does nothing; the next poll does it.
-#[inline]
 pub(crate) fn close_unmapped(ep: &Ep) {
-    if !ep.unmapped.borrow().is_empty() {
-        close_all_unmapped(ep);
+    if ep.unmapped.borrow().is_empty() {
+        return;
     }
-}
-
-#[cold]
-fn close_all_unmapped(ep: &Ep) {
     let Ok(endpoint) = ep.endpoint.try_borrow() else { return };
     let all = ep.unmapped.borrow().clone();
     for unmapped in all {

@@ -35,11 +35,9 @@ pub(crate) fn poll(am: &Rc<Am>, bundle: &Bundle) -> bool {
         if at == 1 && !(has_own_work || bundle.has_work.get() || am.node.has_work()) {
             break;
         }
-        if at == 0 || ep.has_own_work() || has_work(ep) {
-            is_busy |= poll_one(am, ep);
-        }
-        if ep.has_own_work() {
-            ep.note_work();
+        let has_own_work = ep.has_own_work();
+        if at == 0 || has_own_work || has_work(ep) {
+            is_busy |= poll_one(am, ep, has_own_work);
         }
     }
     if endpoints.is_empty() {
@@ -56,9 +54,21 @@ fn has_work(ep: &Ep) -> bool {
     ep.endpoint.try_borrow().is_ok_and(|endpoint| !endpoint.pending_events().is_empty())
 }
 
-fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
+fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>, has_own_work: bool) -> bool {
     #[cfg(test)]
     tests::POLLED.set(tests::POLLED.get() + 1);
+    let mut is_busy = has_own_work && run_own_work(am, ep);
+    is_busy |= ep.turn(am) > 0;
+    if ep.has_own_work() {
+        lost::end_gets(ep);
+        leave::close_unmapped(ep);
+        ep.note_work();
+    }
+    is_busy
+}
+
+/// Run the handlers of requests that have waited, and of messages of this process to itself. Returns whether there were any.
+fn run_own_work(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
     let mut is_busy = queue::run_waiting(am, ep);
     for _ in 0..MAX_LOCAL {
         let has_room = |from| am.endpoints.borrow().get(from).is_none_or(|from| from.local.has_room_for_reply());
@@ -66,9 +76,6 @@ fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
         receive::on_local(am, ep, &local);
         is_busy = true;
     }
-    is_busy |= ep.turn(am) > 0;
-    lost::end_gets(ep);
-    leave::close_unmapped(ep);
     is_busy
 }
 
