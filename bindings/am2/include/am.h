@@ -65,7 +65,8 @@
  * THREADS. Any thread may use any endpoint; one lock of the process keeps them apart, and AM_WaitSema
  * sleeps without it. So AM_SEQ and AM_PAR behave alike. pthread_cancel acts when a call begins, and while AM_WaitSema sleeps; a request
  * waits for room first, and the calls of am_spmd.h for the other processes. A handler may end its thread by pthread_exit, which acts at
- * the end of the call that ran it. No cancel acts within a handler's call of the library.
+ * the end of the call that ran it. No cancel acts within a handler's call of the library. The lock costs the first thread less until
+ * another one comes; a filter of system calls (seccomp) that is set between the two has to allow membarrier(2).
  *
  * DESCRIPTORS. The node has descriptors of its own, with high numbers. A program that closes them, as by closefrom(3), ends the node: AM_Poll
  * and AM_WaitSema return AM_ERR_RESOURCE once and say so on standard error, every other call AM_ERR_NOT_INIT, and AM_Init starts anew; over

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use am_api::{Endpoint, Events, Node};
 use am_c_runtime::{KeptPlace, NodeOwner};
-use parking_lot::ReentrantMutex;
 
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::endpoint::Ep;
 use crate::lines::Totals;
+use crate::lock::Lock;
 use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
 
@@ -57,11 +57,8 @@ pub(crate) struct Process {
 unsafe impl Send for Process {}
 
 /// The one process.
-pub(crate) static PROCESS: ReentrantMutex<Process> = ReentrantMutex::new(Process {
-    am: RefCell::new(None),
-    place: RefCell::new(KeptPlace::empty()),
-    depth: Cell::new(0),
-});
+pub(crate) static PROCESS: Lock<Process> =
+    Lock::new(Process { am: RefCell::new(None), place: RefCell::new(KeptPlace::empty()), depth: Cell::new(0) });
 
 /// A call is under way, also if it panics.
 struct Call<'a>(&'a Cell<usize>);

@@ -7,6 +7,7 @@
 //!   calls.rs, events.rs, messages.rs, spmd.rs     the functions of the headers: they check arguments and stop panics
 //!   process.rs, progress.rs     begin and end, poll and wait
 //!   am.rs          the process: one node, bundles, endpoints, one lock
+//!   lock.rs        that lock: its first thread takes it without a locked operation
 //!   sleepers.rs    threads that sleep, and how they are woken
 //!   bundle.rs      a bundle's endpoints, and the events that it waits for
 //!   endpoint.rs    an endpoint's tables
@@ -43,6 +44,7 @@ mod leave;
 mod lines;
 mod loan;
 mod local;
+mod lock;
 mod lost;
 mod messages;
 mod name;
