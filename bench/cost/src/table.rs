@@ -28,7 +28,7 @@ const DP: u64 = 500;
 const RPC: u64 = 1150;
 
 /// How many the calls of Active Messages 2 in C may cost more than a bare request and its reply.
-const AM2: u64 = 8800;
+const AM2: u64 = 3400;
 
 /// What the system calls of a row are.
 const SLEEP: &str = "system calls of a sleep and a wake, both";
