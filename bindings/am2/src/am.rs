@@ -1,15 +1,15 @@
 //! The process: one node, its bundles and endpoints, and one lock.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 
-use am_api::{Endpoint, Events, Node};
+use am_api::{Endpoint, Events};
 use am_c_runtime::{KeptPlace, NodeOwner};
 
 use crate::bundle::Bundle;
 use crate::code::Code;
-use crate::endpoint::Ep;
-use crate::lines::Totals;
+use crate::endpoint::{Common, Ep};
 use crate::lock::Lock;
 use crate::sleepers::Sleepers;
 use crate::tables::{Handle, Table};
@@ -23,13 +23,10 @@ pub(crate) struct Am {
     /// The place's: handlers may ask while the place is in use.
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    pub(crate) node: Node,
+    pub(crate) common: Rc<Common>,
     pub(crate) bundles: RefCell<Table<Rc<Bundle>>>,
-    pub(crate) endpoints: RefCell<Table<Rc<Ep>>>,
     /// Endpoints that were freed, until what they have sent has arrived.
     pub(crate) leaving: RefCell<Vec<Rc<Ep>>>,
-    /// What waits to leave.
-    pub(crate) totals: Rc<Totals>,
     /// Polled where a bundle has no endpoint: the node has to answer all the same.
     pub(crate) pump: RefCell<Option<Endpoint<()>>>,
     pub(crate) next_name: Cell<u32>,
@@ -142,6 +139,15 @@ pub(crate) fn switch(other: &mut Option<Rc<Am>>) -> Result<(), Code> {
     }
     std::mem::swap(&mut *am, other);
     Ok(())
+}
+
+impl Deref for Am {
+    type Target = Common;
+
+    #[inline]
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 impl Am {

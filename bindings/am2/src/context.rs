@@ -6,8 +6,7 @@ use std::ptr;
 
 use am_api::Token;
 
-use crate::am::Am;
-use crate::endpoint::Ep;
+use crate::endpoint::{Common, Ep};
 use crate::name::Name;
 use crate::tables::Handle;
 
@@ -22,7 +21,7 @@ pub(crate) enum ReplyTo {
 
 /// A message while its handler runs: what C has as the token.
 pub(crate) struct Context<'a> {
-    pub(crate) am: &'a Am,
+    pub(crate) common: &'a Common,
     pub(crate) ep: &'a Ep,
     /// The sender's name, looked up when a handler asks.
     pub(crate) source: &'a dyn Fn() -> Option<Name>,

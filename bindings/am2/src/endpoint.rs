@@ -6,16 +6,15 @@ use std::ptr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use am_api::{Connection, Endpoint, ForeignMemory, ForeignPart, OwnedMessage};
+use am_api::{Connection, Endpoint, ForeignMemory, ForeignPart, Node, OwnedMessage};
 
-use crate::am::Am;
 use crate::code::{Code, Status};
 use crate::header::{Extent, Header};
 use crate::invoke::HandlerFn;
 use crate::lines::{Lines, Totals};
 use crate::local::{Local, Locals};
 use crate::name::Name;
-use crate::tables::Handle;
+use crate::tables::{Handle, Table};
 
 /// The most handlers of an endpoint: a message has 8 bits for one.
 pub(crate) const MAX_HANDLERS: usize = 256;
@@ -96,9 +95,18 @@ pub(crate) struct Leave {
 /// The sender of a message: this connection's other side, or this process.
 pub(crate) type Sender = Option<Connection>;
 
-/// What the functions get that run for the messages and events of an endpoint: the process, and the endpoint itself.
+/// What the endpoints of a process have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) node: Node,
+    pub(crate) endpoints: RefCell<Table<Rc<Ep>>>,
+    /// What waits to leave.
+    pub(crate) totals: Rc<Totals>,
+}
+
+/// What the functions get that run for the messages and events of an endpoint.
 pub(crate) struct Here {
-    pub(crate) am: Rc<Am>,
+    pub(crate) common: Rc<Common>,
     pub(crate) ep: Rc<Ep>,
 }
 
@@ -168,9 +176,9 @@ impl Ep {
     }
 
     /// A turn of its node, which runs the handlers of its messages. Returns how many it handled: none in one of its handlers.
-    pub(crate) fn turn(self: &Rc<Ep>, am: &Rc<Am>) -> usize {
+    pub(crate) fn turn(self: &Rc<Ep>, common: &Rc<Common>) -> usize {
         let Ok(mut endpoint) = self.endpoint.try_borrow_mut() else { return 0 };
-        endpoint.poll(&mut Here { am: am.clone(), ep: self.clone() })
+        endpoint.poll(&mut Here { common: common.clone(), ep: self.clone() })
     }
 
     /// The number of a new get.

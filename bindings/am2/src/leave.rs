@@ -25,7 +25,7 @@ use crate::receive;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Free an endpoint. No handler of it runs any more.
-pub(crate) fn free(am: &Rc<Am>, ep: &Rc<Ep>) {
+pub(crate) fn free(am: &Am, ep: &Rc<Ep>) {
     am.remove(ep);
     ep.leave.set(Some(Leave { left: usize::MAX, until: Instant::now() + PATIENCE }));
     while let Some(local) = ep.local.pop(|_| true) {
@@ -44,12 +44,12 @@ pub(crate) fn is_leaving(am: &Am, name: &str) -> bool {
 
 /// Continue with the leaving endpoints. Returns whether any are left.
 #[inline]
-pub(crate) fn drive(am: &Rc<Am>) -> bool {
+pub(crate) fn drive(am: &Am) -> bool {
     !am.leaving.borrow().is_empty() && drive_all(am)
 }
 
 #[cold]
-fn drive_all(am: &Rc<Am>) -> bool {
+fn drive_all(am: &Am) -> bool {
     let leaving = am.leaving.borrow().clone();
     for ep in &leaving {
         if step(am, ep) {
@@ -61,11 +61,11 @@ fn drive_all(am: &Rc<Am>) -> bool {
 
 /// Returns whether the endpoint can be closed: all its messages have arrived, and all that it received have an answer. Later messages were not
 /// acknowledged, so the node returns them.
-fn step(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
+fn step(am: &Am, ep: &Rc<Ep>) -> bool {
     let Some(leave) = ep.leave.get() else { return true };
     queue::flush(ep);
     // This runs handlers of the library only, not the program's.
-    ep.turn(am);
+    ep.turn(&am.common);
     queue::flush(ep);
     if ep.lines.has_kept() {
         // The peer needs credit to ask for the rest of a long reply, and to say that it has it.

@@ -76,7 +76,7 @@ fn reply(
         let to = context.reply.take().ok_or(Code::BadArg)?;
         let extent = base.map(|base| transfer(data.len(), base)).transpose()?;
         let header = Header::new(kind, handler, context.tag, arguments, extent).ok_or(Code::BadArg)?;
-        reply::reply(context.am, context.ep, to, &Outgoing { header, data, is_reply: true });
+        reply::reply(context.common, context.ep, to, &Outgoing { header, data, is_reply: true });
         Ok(())
     });
     sent.ok_or(Code::BadArg)?

@@ -13,7 +13,7 @@ use crate::am::{self, Am};
 use crate::bundle::Bundle;
 use crate::code::Code;
 use crate::context;
-use crate::endpoint::{Ep, Here, Tag};
+use crate::endpoint::{Common, Ep, Here, Tag};
 use crate::header::MAX_PAYLOAD;
 use crate::leave;
 use crate::name::Name;
@@ -60,11 +60,9 @@ pub(crate) fn new_am(node: Node, rank: usize, size: usize, owner: NodeOwner) -> 
     Am {
         rank,
         size,
-        node,
+        common: Rc::new(Common { node, endpoints: RefCell::new(Table::new(2)), totals: Rc::default() }),
         bundles: RefCell::new(Table::new(1)),
-        endpoints: RefCell::new(Table::new(2)),
         leaving: RefCell::default(),
-        totals: Rc::default(),
         pump: RefCell::default(),
         next_name: Cell::new(0),
         sleepers: Sleepers::default(),
@@ -106,7 +104,7 @@ pub(crate) fn terminate() -> Result<(), Code> {
 }
 
 /// A new endpoint, named after the port if there is one.
-pub(crate) fn add_endpoint(am: &Rc<Am>, bundle: &Bundle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
+pub(crate) fn add_endpoint(am: &Am, bundle: &Bundle, port: Option<u32>) -> Result<Rc<Ep>, Code> {
     let own = port.map_or_else(
         || {
             am.next_name.set(am.next_name.get() + 1);
@@ -131,7 +129,7 @@ pub(crate) fn add_endpoint(am: &Rc<Am>, bundle: &Bundle, port: Option<u32>) -> R
 }
 
 /// Open the node's endpoint of this name. If one was freed under this name, wait until it has left.
-fn open_endpoint(am: &Rc<Am>, name: &str) -> Result<Endpoint<Here>, Code> {
+fn open_endpoint(am: &Am, name: &str) -> Result<Endpoint<Here>, Code> {
     loop {
         match am.node.endpoint::<Here>(name) {
             Ok(endpoint) => return Ok(endpoint),

@@ -26,7 +26,7 @@ const LOOK: c_int = 1000;
 const LOOK_AT_WAITING: c_int = 10;
 
 /// Poll a bundle: run the handlers of received messages, send queued ones. Returns whether anything was done.
-pub(crate) fn poll(am: &Rc<Am>, bundle: &Bundle) -> bool {
+pub(crate) fn poll(am: &Am, bundle: &Bundle) -> bool {
     let endpoints = bundle.endpoints();
     let mut is_busy = queue::flush_all(am);
     let has_own_work = bundle.has_work.take();
@@ -54,11 +54,11 @@ fn has_work(ep: &Ep) -> bool {
     ep.endpoint.try_borrow().is_ok_and(|endpoint| !endpoint.pending_events().is_empty())
 }
 
-fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>, has_own_work: bool) -> bool {
+fn poll_one(am: &Am, ep: &Rc<Ep>, has_own_work: bool) -> bool {
     #[cfg(test)]
     tests::POLLED.set(tests::POLLED.get() + 1);
     let mut is_busy = has_own_work && run_own_work(am, ep);
-    is_busy |= ep.turn(am) > 0;
+    is_busy |= ep.turn(&am.common) > 0;
     if ep.has_own_work() {
         lost::end_gets(ep);
         leave::close_unmapped(ep);
@@ -68,7 +68,7 @@ fn poll_one(am: &Rc<Am>, ep: &Rc<Ep>, has_own_work: bool) -> bool {
 }
 
 /// Run the handlers of requests that have waited, and of messages of this process to itself. Returns whether there were any.
-fn run_own_work(am: &Rc<Am>, ep: &Rc<Ep>) -> bool {
+fn run_own_work(am: &Am, ep: &Rc<Ep>) -> bool {
     let mut is_busy = queue::run_waiting(am, ep);
     for _ in 0..MAX_LOCAL {
         let has_room = |from| am.endpoints.borrow().get(from).is_none_or(|from| from.local.has_room_for_reply());

@@ -10,10 +10,9 @@ use am_api::{
     Returned, Token,
 };
 
-use crate::am::Am;
 use crate::code::Status;
 use crate::context::{CURRENT, Context, ReplyTo};
-use crate::endpoint::{Ep, Here};
+use crate::endpoint::{Common, Ep, Here};
 use crate::header::{Extent, Header, Kind};
 use crate::invoke;
 use crate::lines::{By, Kept, Queued, Waiting};
@@ -55,10 +54,10 @@ struct Origin<'a> {
 pub(crate) fn listen(endpoint: &mut Endpoint<Here>) {
     for kind in Kind::ALL {
         let id = am_api::HandlerId(kind as u8);
-        endpoint.on_request(id, move |Here { am, ep }, Request { message, token }| {
-            on_message(am, ep, kind, &message, Some(token));
+        endpoint.on_request(id, move |Here { common, ep }, Request { message, token }| {
+            on_message(common, ep, kind, &message, Some(token));
         });
-        endpoint.on_reply(id, move |Here { am, ep }, message| on_message(am, ep, kind, &message, None));
+        endpoint.on_reply(id, move |Here { common, ep }, message| on_message(common, ep, kind, &message, None));
     }
     endpoint.receive_into(|here, head| destination(&here.ep, head));
     endpoint.on_returned(|here, returned| on_returned(&here.ep, &returned));
@@ -85,7 +84,7 @@ fn destination(ep: &Ep, head: &LongHead<'_>) -> Option<Destination> {
     Some(Destination { front, memory })
 }
 
-fn on_message(am: &Am, ep: &Ep, kind: Kind, message: &Message<'_, Here>, token: Option<Token>) {
+fn on_message(common: &Common, ep: &Ep, kind: Kind, message: &Message<'_, Here>, token: Option<Token>) {
     let connection = message.from();
     let words = [0, 1, 2, 3].map(|at| message.word(at));
     if is_of_connection(ep, kind, message, token.is_none()) {
@@ -97,9 +96,9 @@ fn on_message(am: &Am, ep: &Ep, kind: Kind, message: &Message<'_, Here>, token: 
             let (payload, source) = (Kept::Message(message.keep()), source(ep, message));
             let request = Waiting { kind, from: connection, words, payload, is_placed, token, source };
             if ep.is_leaving() {
-                refuse(am, ep, request, Status::BadEndpoint);
+                refuse(common, ep, request, Status::BadEndpoint);
             } else {
-                wait_for_room(am, ep, request);
+                wait_for_room(common, ep, request);
             }
             return;
         }
@@ -116,7 +115,7 @@ fn on_message(am: &Am, ep: &Ep, kind: Kind, message: &Message<'_, Here>, token: 
         reply: token.map(ReplyTo::Token),
         keep: Some(&|| message.keep()),
     };
-    deliver(am, ep, kind, &words, Payload { bytes: message.payload(), is_placed }, origin);
+    deliver(common, ep, kind, &words, Payload { bytes: message.payload(), is_placed }, origin);
 }
 
 /// Handle a message about its connection. Returns whether it was one.
@@ -148,28 +147,28 @@ fn source(ep: &Ep, message: &Message<'_, Here>) -> Option<Name> {
 }
 
 /// Queue a request. Its handler runs when fewer bytes of replies wait to be sent.
-fn wait_for_room(am: &Am, ep: &Ep, request: Waiting) {
-    let most = am.node.send_frames();
+fn wait_for_room(common: &Common, ep: &Ep, request: Waiting) {
+    let most = common.node.send_frames();
     let may_wait = ep.lines.may_wait(request.from, request.payload.len());
-    if !may_wait || am.totals.requests() >= most - most / SHARE_OF_WAITING {
-        return refuse(am, ep, request, Status::Congestion);
+    if !may_wait || common.totals.requests() >= most - most / SHARE_OF_WAITING {
+        return refuse(common, ep, request, Status::Congestion);
     }
     ep.lines.push_request(request.from, request);
     ep.note_work();
 }
 
 /// Run the handler of a request that has waited.
-pub(crate) fn on_waiting(am: &Am, ep: &Ep, request: Waiting) {
+pub(crate) fn on_waiting(common: &Common, ep: &Ep, request: Waiting) {
     let Waiting { kind, from: connection, words, payload, is_placed, token, source } = request;
     let (source, index) = (|| source, || ep.index_of(connection));
     let reply = Some(ReplyTo::Token(token));
     let origin =
         Origin { connection: Some(connection), source: &source, is_reply: false, index: &index, reply, keep: None };
-    deliver(am, ep, kind, &words, Payload { bytes: &payload, is_placed }, origin);
+    deliver(common, ep, kind, &words, Payload { bytes: &payload, is_placed }, origin);
 }
 
 /// Return a request that has waited to its sender.
-pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
+pub(crate) fn refuse(common: &Common, ep: &Ep, request: Waiting, why: Status) {
     let Waiting { kind, words, payload, token, source, .. } = request;
     if kind == Kind::Last {
         return reply::answer(ep, token, kind, &[0; 4], [&[], &[]]);
@@ -178,7 +177,7 @@ pub(crate) fn refuse(am: &Am, ep: &Ep, request: Waiting, why: Status) {
         let reply = Some(ReplyTo::Token(token));
         let origin =
             Origin { connection: None, source: &|| source, is_reply: false, index: &|| None, reply, keep: None };
-        send_back(am, ep, why, &header, data.len(), origin);
+        send_back(common, ep, why, &header, data.len(), origin);
     }
     if let Kept::Message(message) = payload
         && ep.is_leaving()
@@ -194,25 +193,25 @@ fn on_last(ep: &Ep, connection: Connection) {
 }
 
 /// A message of this process to itself.
-pub(crate) fn on_local(am: &Am, ep: &Ep, local: &Local) {
-    let source = || am.endpoints.borrow().get(local.from).map(|from| from.name);
+pub(crate) fn on_local(common: &Common, ep: &Ep, local: &Local) {
+    let source = || common.endpoints.borrow().get(local.from).map(|from| from.name);
     let index = || Some(local.index);
     let reply = (!local.is_reply).then_some(ReplyTo::Local(local.from, local.index));
     let (is_reply, keep) = (local.is_reply, None);
     let origin = Origin { connection: None, source: &source, is_reply, index: &index, reply, keep };
-    deliver(am, ep, local.kind, &local.words, Payload { bytes: &local.payload, is_placed: false }, origin);
+    deliver(common, ep, local.kind, &local.words, Payload { bytes: &local.payload, is_placed: false }, origin);
 }
 
 /// A message of this process to an endpoint that was freed.
-pub(crate) fn refuse_local(am: &Am, ep: &Ep, local: &Local) {
+pub(crate) fn refuse_local(common: &Common, ep: &Ep, local: &Local) {
     let header = Header::parse(&local.words, &local.payload);
     let Some((header, data)) = header.filter(|_| !local.is_reply && local.kind != Kind::Returned) else { return };
     let reply = Some(ReplyTo::Local(local.from, local.index));
     let origin = Origin { connection: None, source: &|| None, is_reply: false, index: &|| None, reply, keep: None };
-    send_back(am, ep, Status::BadEndpoint, &header, data.len(), origin);
+    send_back(common, ep, Status::BadEndpoint, &header, data.len(), origin);
 }
 
-fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>, origin: Origin<'_>) {
+fn deliver(common: &Common, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>, origin: Origin<'_>) {
     let Payload { bytes: payload, is_placed } = payload;
     if let (Kind::Last, Some(ReplyTo::Token(_))) = (kind, &origin.reply) {
         let Some(ReplyTo::Token(token)) = origin.reply else { return };
@@ -230,10 +229,12 @@ fn deliver(am: &Am, ep: &Ep, kind: Kind, words: &[u64; 4], payload: Payload<'_>,
     // This library always sends equal kinds in the header and in the message.
     let Some((header, data)) = Header::parse(words, payload).filter(|(header, _)| header.kind == kind) else { return };
     match admit(ep, &header, origin.is_reply) {
-        Ok(()) if kind == Kind::Get => on_get(am, ep, &header, origin),
-        Ok(()) if kind == Kind::Transfer => on_transfer(am, ep, &header, Payload { bytes: data, is_placed }, origin),
-        Ok(()) => run(am, ep, &header, Some(data).filter(|_| kind == Kind::Medium), ptr::null_mut(), origin),
-        Err(status) => send_back(am, ep, status, &header, data.len(), origin),
+        Ok(()) if kind == Kind::Get => on_get(common, ep, &header, origin),
+        Ok(()) if kind == Kind::Transfer => {
+            on_transfer(common, ep, &header, Payload { bytes: data, is_placed }, origin)
+        }
+        Ok(()) => run(common, ep, &header, Some(data).filter(|_| kind == Kind::Medium), ptr::null_mut(), origin),
+        Err(status) => send_back(common, ep, status, &header, data.len(), origin),
     }
 }
 
@@ -256,7 +257,7 @@ fn admit(ep: &Ep, header: &Header, is_reply: bool) -> Result<(), Status> {
 }
 
 /// All of a transfer has arrived.
-fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: Payload<'_>, origin: Origin<'_>) {
+fn on_transfer(common: &Common, ep: &Ep, header: &Header, data: Payload<'_>, origin: Origin<'_>) {
     let Some((extent, place)) = header.extent.and_then(|extent| Some((extent, ep.place_of(header.is_get, extent)?)))
     else {
         return;
@@ -266,16 +267,16 @@ fn on_transfer(am: &Am, ep: &Ep, header: &Header, data: Payload<'_>, origin: Ori
         || (bytes.len() == place.length() && place.fill(0, bytes.len(), |to| to.copy_from_slice(bytes)).is_some());
     if !is_there {
         // The segment was another when it arrived.
-        return send_back(am, ep, Status::BadLength, header, 0, origin);
+        return send_back(common, ep, Status::BadLength, header, 0, origin);
     }
     if header.is_get {
         ep.gets.borrow_mut().remove(&extent.base);
     }
-    run(am, ep, header, None, place.start(), origin);
+    run(common, ep, header, None, place.start(), origin);
 }
 
 /// Answer a get with bytes of the segment.
-fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
+fn on_get(common: &Common, ep: &Ep, header: &Header, origin: Origin<'_>) {
     let place = header.extent.and_then(|extent| Some((extent, ep.place_of(false, extent)?)));
     let (Some((extent, from)), Some(to)) = (place, origin.reply) else { return };
     let data = match extent.bytes {
@@ -285,16 +286,16 @@ fn on_get(am: &Am, ep: &Ep, header: &Header, origin: Origin<'_>) {
     };
     let extent = Extent { id: 0, bytes: extent.bytes, base: extent.id.into() };
     let header = header.answer(extent);
-    reply::reply(am, ep, to, &Outgoing { header, data, is_reply: true });
+    reply::reply(common, ep, to, &Outgoing { header, data, is_reply: true });
 }
 
 /// Run the program's handler.
-fn run(am: &Am, ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
+fn run(common: &Common, ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, origin: Origin<'_>) {
     let handler = ep.handlers.borrow().get(usize::from(header.handler)).copied().flatten();
     let Some(handler) = handler else { return };
     let Origin { connection, source, is_reply, index, reply, .. } = origin;
     let context = Context {
-        am,
+        common,
         ep,
         source,
         index: &|| if is_reply { index() } else { ep.index_of_name(connection, &source()?) },
@@ -333,14 +334,14 @@ fn run(am: &Am, ep: &Ep, header: &Header, bytes: Option<&[u8]>, at: *mut u8, ori
 }
 
 /// Return a message that cannot be handled here.
-fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin<'_>) {
+fn send_back(common: &Common, ep: &Ep, status: Status, header: &Header, bytes: usize, origin: Origin<'_>) {
     let [first, low, high, _] = header.words();
     let words = [status as u64 | (bytes as u64) << 32, first, low, high];
     let (kind, payload) = (Kind::Returned, header.prefix());
     match (origin.reply, origin.connection, origin.source) {
         (Some(ReplyTo::Token(token)), ..) => reply::answer(ep, token, kind, &words, [&payload, &[]]),
         (Some(ReplyTo::Local(to, index)), ..) => {
-            let to = am.endpoints.borrow().get(to);
+            let to = common.endpoints.borrow().get(to);
             let local = Local { kind, words, payload, is_reply: true, from: ep.handle, index };
             to.iter().for_each(|to| to.push_local(local.clone()));
         }
@@ -351,7 +352,7 @@ fn send_back(am: &Am, ep: &Ep, status: Status, header: &Header, bytes: usize, or
         (None, None, source) => {
             let local = Local { kind, words, payload, is_reply: false, from: ep.handle, index: 0 };
             let source = source();
-            let to = am.endpoints.borrow().all().find(|to| Some(to.name) == source).cloned();
+            let to = common.endpoints.borrow().all().find(|to| Some(to.name) == source).cloned();
             to.iter().for_each(|to| to.push_local(local.clone()));
         }
     }

@@ -4,9 +4,8 @@ use std::io::IoSlice;
 
 use am_api::{HandlerId, Token};
 
-use crate::am::Am;
 use crate::context::ReplyTo;
-use crate::endpoint::Ep;
+use crate::endpoint::{Common, Ep};
 use crate::header::{Header, Kind, without_zeros};
 use crate::lines::{By, Queued};
 use crate::local::Local;
@@ -32,11 +31,11 @@ pub(crate) fn push(to: &Ep, (from, index): (Handle, usize), outgoing: &Outgoing<
 }
 
 /// Send a reply from its handler.
-pub(crate) fn reply(am: &Am, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
+pub(crate) fn reply(common: &Common, ep: &Ep, to: ReplyTo, outgoing: &Outgoing<'_>) {
     let token = match to {
         ReplyTo::Token(token) => token,
         ReplyTo::Local(handle, index) => {
-            let to = am.endpoints.borrow().get(handle);
+            let to = common.endpoints.borrow().get(handle);
             // An endpoint that is gone wants no reply.
             return to.iter().for_each(|to| push(to, (ep.handle, index), outgoing));
         }

@@ -125,7 +125,7 @@ fn wait_for_end(ep: Handle, loan: &mut Loan) -> Result<(), Code> {
     Ok(())
 }
 
-fn attempt(am: &Rc<Am>, ep: &Rc<Ep>, index: usize, outgoing: &mut Outgoing<'_>, loan: Option<&Loan>) -> Tried {
+fn attempt(am: &Am, ep: &Rc<Ep>, index: usize, outgoing: &mut Outgoing<'_>, loan: Option<&Loan>) -> Tried {
     let mut translations = ep.translations.borrow_mut();
     let Some(Some(entry)) = translations.get_mut(index) else { return Tried::Back(Status::BadEntry) };
     outgoing.header.tag = entry.tag;
@@ -233,7 +233,7 @@ fn open(am: &Am, ep: &Ep, endpoint: &Endpoint<Here>, entry: &mut Translation) ->
 }
 
 /// A message to an endpoint of this process. Where it has no room its bundle is polled, too: the caller's thread may be the only one.
-fn to_self(am: &Rc<Am>, ep: &Ep, index: usize, name: &Name, outgoing: &Outgoing<'_>) -> Tried {
+fn to_self(am: &Am, ep: &Ep, index: usize, name: &Name, outgoing: &Outgoing<'_>) -> Tried {
     let Some([_, name, _]) = name.parts() else { return Tried::Back(Status::BadEndpoint) };
     let found = am.endpoints.borrow().all().find(|ep| ep.name.is_endpoint(name)).cloned();
     let Some(to) = found else { return Tried::Back(Status::BadEndpoint) };
