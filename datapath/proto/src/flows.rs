@@ -105,6 +105,17 @@ impl Flows {
         }
     }
 
+    /// The number of a new attempt of this node. `draw` draws them at random: of 16,000, two are equal in one run of 30, and an answer to
+    /// the second would be taken for one to the first.
+    pub(crate) fn new_attempt(&self, mut draw: impl FnMut() -> u32) -> u32 {
+        loop {
+            let attempt = draw();
+            if self.by_attempt(attempt).next().is_none() {
+                return attempt;
+            }
+        }
+    }
+
     /// The flow ids that resulted from a set-up with this number. The flows may have ended.
     pub(crate) fn by_attempt(&self, attempt: u32) -> impl Iterator<Item = Flow> {
         self.attempts.range((attempt, 0)..=(attempt, u16::MAX)).filter_map(|&(_, flow)| Flow::new(flow))
@@ -255,5 +266,18 @@ impl Deref for Look<'_> {
             Look::Active(record) => record,
             Look::Idle(record) => record,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_attempts_have_one_number() {
+        let mut flows = Flows::new(0);
+        flows.attempts.insert((7, 1));
+        let mut drawn = [7, 7, 8].into_iter();
+        assert_eq!(flows.new_attempt(|| drawn.next().unwrap_or(0)), 8);
     }
 }

@@ -102,7 +102,7 @@ impl<B: Buffer> Core<B> {
             return Err(ConnectError::OwnName(node));
         }
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
-        let (id, until) = (self.random.next() as u32, now + self.config.patience);
+        let (id, until) = (self.flows.new_attempt(|| self.random.next() as u32), now + self.config.patience);
         let setup = Setup::new(id, true, is_ordered, tag, until);
         let remote = FlowPeer { node_name: node, endpoint, node: None };
         let id = self.insert_flow(flow, from, remote, setup);
