@@ -18,8 +18,10 @@
 #[cfg(feature = "layers")]
 mod am2;
 mod bare;
+mod cached;
 #[cfg(feature = "layers")]
 mod calls;
+mod many_flows;
 mod marks;
 mod others;
 mod over;
@@ -27,6 +29,7 @@ mod over;
 mod points;
 #[cfg(feature = "several")]
 mod several;
+mod simulated_peers;
 mod sleeps;
 mod system_calls;
 mod table;
@@ -70,6 +73,9 @@ enum What {
         /// Bytes that are allocated first.
         before: usize,
     },
+    /// Those of a node with many flows, likewise
+    #[command(hide = true)]
+    ManyFlows { over: over::Over, part: many_flows::Part },
     /// Round trips of nodes that sleep, for valgrind: started by cost only
     #[command(hide = true)]
     Sleep { via: sleeps::Via },
@@ -94,6 +100,9 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, Error> {
     if let Some(What::Sleep { via }) = arguments.what {
         return sleeps::run(via).map(|()| true);
+    }
+    if let Some(What::ManyFlows { over, part }) = arguments.what {
+        return many_flows::run(over, part).map(|()| true);
     }
     if let Some(What::Trips { over, mode, before }) = arguments.what {
         mode.begin();
@@ -126,7 +135,8 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     let text = std::fs::read_to_string(&arguments.table).map_err(failed)?;
     let table = text.parse()?;
     let mut dearer = now.dearer_than(&table);
-    let traced: Vec<_> = all.iter().copied().filter(|over| *over != over::Over::Sleeps).collect();
+    let traced: Vec<_> =
+        all.iter().copied().filter(|over| *over != over::Over::Sleeps && !over.is_many_flows()).collect();
     for before in MOVES {
         if dearer.is_empty() {
             break;
@@ -150,6 +160,10 @@ fn table_of(all: &[over::Over], before: usize) -> Result<Table, Error> {
             for via in sleeps::Via::value_variants() {
                 table.add_calls(&via.name(), system_calls::of_a_trip(*via)?);
             }
+            continue;
+        }
+        if over.is_many_flows() {
+            table.add_many_flows(&over.name(), cached::many_flows(*over)?);
             continue;
         }
         table.add(&over.name(), trace::steps(*over, &locked, before)?, &trace::closed(*over, &locked, before)?);

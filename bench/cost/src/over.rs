@@ -42,6 +42,9 @@ pub(crate) enum Over {
     Endpoints,
     /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.
     Connections,
+    /// Loopback, from a node with 100 flows, and from one with 15,900 idle ones besides: see [`many_flows`](crate::many_flows).
+    Flows100,
+    Flows16000,
     Shm,
     Udp,
     /// Loopback, to the members of a group in turn, each of which has a connection.
@@ -87,10 +90,16 @@ impl Over {
     }
 
     /// Whether it is in the committed table. Groups of members are compared with each other only, and so are ways to poll many
-    /// endpoints. The scribbling program is compared with none, and what stands above am-api is in a table of its own.
+    /// endpoints, and nodes with many flows. The scribbling program is compared with none, and what stands above am-api is in a table of its own.
     pub(crate) fn is_in_table(self) -> bool {
         let is_members = matches!(self, Over::Members1 | Over::Members2 | Over::Members4 | Over::Members8);
-        !is_members && !self.is_of_several() && !matches!(self, Over::Scribbling | Over::Dp | Over::Rpc | Over::Am2)
+        let is_compared_only = is_members || self.is_of_several() || self.is_many_flows();
+        !is_compared_only && !matches!(self, Over::Scribbling | Over::Dp | Over::Rpc | Over::Am2)
+    }
+
+    /// Whether only the side of a node with many flows is counted.
+    pub(crate) fn is_many_flows(self) -> bool {
+        matches!(self, Over::Flows100 | Over::Flows16000)
     }
 
     /// Whether the node that answers polls several endpoints.

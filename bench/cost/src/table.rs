@@ -9,6 +9,8 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::Error;
+use crate::cached::Counts;
+use crate::many_flows::Part;
 use crate::marks::{STEPS, Step, TOGETHER};
 use crate::over::Over;
 use crate::system_calls::Calls;
@@ -33,6 +35,9 @@ const AM2: u64 = 3400;
 /// What the system calls of a row are.
 const SLEEP: &str = "system calls of a sleep and a wake, both";
 
+/// Idle flows may cost so many per cent of a round trip, or of a turn that finds nothing.
+const IDLE_FLOWS: f64 = 5.0;
+
 /// A hostile program may cost the others so many per cent of a round trip.
 const HOSTILE: u64 = 10;
 
@@ -42,13 +47,15 @@ const TOLERATED_LINES: u64 = 3;
 /// One in this many cache lines of code is noise: the length of a jump depends on where code is.
 const TOLERATED_CODE: u64 = 16;
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Table {
     /// What compiled the program: other compilers make other instructions.
     compiler: String,
     rows: Vec<((String, String), Cost)>,
     /// The system calls of a round trip between nodes that sleep, by transport.
     calls: Vec<(String, Calls)>,
+    /// What a node with many flows costs.
+    many_flows: Vec<(String, [(Part, Counts); 2])>,
 }
 
 impl Table {
@@ -78,6 +85,10 @@ impl Table {
         self.calls.push((via.to_owned(), calls));
     }
 
+    pub(crate) fn add_many_flows(&mut self, over: &str, counts: [(Part, Counts); 2]) {
+        self.many_flows.push((over.to_owned(), counts));
+    }
+
     /// Of two counts with the same rows, the fewer cache lines of each.
     pub(crate) fn take_fewer_lines(&mut self, other: &Table) {
         for ((_, cost), (_, its)) in self.rows.iter_mut().zip(&other.rows) {
@@ -97,7 +108,19 @@ impl Table {
         let calls = |(via, Calls(counts)): &(String, Calls)| {
             format!("{}\n", json!({ "transport": via, "step": SLEEP, "system_calls": counts }))
         };
-        self.rows.iter().map(row).chain(self.calls.iter().map(calls)).collect()
+        let many_flows = |(over, counts): &(String, [(Part, Counts); 2])| {
+            let row = |(part, counts): &(Part, Counts)| {
+                let Counts { instructions, from_second, from_memory } = counts;
+                let row = json!({
+                    "transport": over, "step": step_of(*part), "instructions": instructions,
+                    "lines_from_second_cache": from_second, "lines_from_memory": from_memory,
+                });
+                format!("{row}\n")
+            };
+            counts.iter().map(row).collect::<String>()
+        };
+        let rows = self.rows.iter().map(row).chain(self.calls.iter().map(calls));
+        rows.chain(self.many_flows.iter().map(many_flows)).collect()
     }
 
     /// A line for each step that costs more than it did.
@@ -143,6 +166,7 @@ impl Table {
         all.extend(self.more_than(Over::Amd, Over::Scribbling, hostile, "a program that scribbles over its memory"));
         all.extend(self.more_than(Over::Loopback, Over::Am2, |_| AM2, "Active Messages 2 in C"));
         all.extend(self.members_cost());
+        all.extend(self.idle_flows_cost());
         all
     }
 
@@ -169,6 +193,25 @@ impl Table {
             .then(|| format!("{what}: {with} instructions, {without} without them: over {most} more"))
     }
 
+    /// Whether idle flows make a round trip, or a turn that finds nothing, dearer.
+    fn idle_flows_cost(&self) -> Vec<String> {
+        let of = |over: Over| self.many_flows.iter().find(|(its, _)| *its == over.name()).map(|(_, counts)| counts);
+        let (Some(few), Some(many)) = (of(Over::Flows100), of(Over::Flows16000)) else { return vec![] };
+        let dearer = |((part, few), (_, many)): (&(Part, Counts), &(Part, Counts))| {
+            let pairs =
+                [("instructions", few.instructions, many.instructions), ("cycles", few.cycles(), many.cycles())];
+            let over = pairs.into_iter().filter(|(_, few, many)| *many > few * (1.0 + IDLE_FLOWS / 100.0));
+            over.map(|(what, few, many)| {
+                format!(
+                    "idle flows: {}: {many:.0} {what}, {few:.0} without them: over {IDLE_FLOWS} % more",
+                    step_of(*part)
+                )
+            })
+            .collect::<Vec<_>>()
+        };
+        few.iter().zip(many).flat_map(dearer).collect()
+    }
+
     /// Whether more members of a group make a round trip with one of them dearer. They share nothing on its way.
     fn members_cost(&self) -> Option<String> {
         let one = self.round_trip(Over::Members1)?;
@@ -179,14 +222,31 @@ impl Table {
     }
 }
 
+/// The row of a part.
+fn step_of(part: Part) -> &'static str {
+    if part == Part::Turns { "a turn that finds nothing" } else { "its side of a round trip" }
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Requests of 16 bytes and their replies, both sides together (scripts/cost); {}", self.compiler)?;
-        writeln!(f, "\n{:<11} {:<41} {:>12} {:>7} {:>6} {:>6}", "", "", "instructions", "locked", "lines", "code")?;
+        if !self.rows.is_empty() {
+            writeln!(f, "\n{:<11} {:<41} {:>12} {:>7} {:>6} {:>6}", "", "", "instructions", "locked", "lines", "code")?;
+        }
         for ((over, step), Cost { instructions, locked, lines, code }) in &self.rows {
             writeln!(f, "{over:<11} {step:<41} {instructions:>12} {locked:>7} {lines:>6} {code:>6}")?;
         }
-        self.calls.iter().try_for_each(|(via, calls)| writeln!(f, "{via:<11} {SLEEP}: {calls}"))
+        self.calls.iter().try_for_each(|(via, calls)| writeln!(f, "{via:<11} {SLEEP}: {calls}"))?;
+        if !self.many_flows.is_empty() {
+            let [second, memory] = ["from cache 2", "from memory"];
+            writeln!(f, "\n{:<11} {:<30} {:>12} {second:>12} {memory:>12} {:>12}", "", "", "instructions", "cycles")?;
+        }
+        for (over, (part, counts)) in
+            self.many_flows.iter().flat_map(|(over, all)| all.iter().map(move |one| (over, one)))
+        {
+            writeln!(f, "{over:<11} {:<30} {counts}", step_of(*part))?;
+        }
+        Ok(())
     }
 }
 
@@ -291,6 +351,21 @@ mod tests {
             let costs = |cost| dearer(&[row(without, 1000), row(with, cost)]);
             assert_eq!((costs(1000 + most), costs(1001 + most)), (0, 1), "{with}");
         }
+    }
+
+    #[test]
+    fn idle_flows_may_cost_little() {
+        let few = Counts { instructions: 1000.0, from_second: 10.0, from_memory: 1.0 };
+        let dearer = |turn: Counts, trip: Counts| {
+            let mut table = Table::default();
+            table.add_many_flows("flows100", [(Part::Trips, few), (Part::Turns, few)]);
+            table.add_many_flows("flows16000", [(Part::Trips, trip), (Part::Turns, turn)]);
+            table.idle_flows_cost().len()
+        };
+        assert_eq!(dearer(few, Counts { instructions: 1050.0, ..few }), 0);
+        assert_eq!(dearer(few, Counts { instructions: 1051.0, ..few }), 1, "1,251 cycles are within 5 % of 1,200");
+        assert_eq!(dearer(Counts { from_memory: 1.7, ..few }, few), 1);
+        assert_eq!(dearer(Counts { instructions: 1070.0, ..few }, Counts { instructions: 1070.0, ..few }), 4);
     }
 
     #[test]

@@ -14,10 +14,10 @@ use crate::over::{IDLE_CONNECTIONS, IDLE_ENDPOINTS, Over};
 /// What a message carries.
 pub(crate) const PAYLOAD: [u8; 16] = [7; 16];
 
-const ECHO: HandlerId = HandlerId(0);
+pub(crate) const ECHO: HandlerId = HandlerId(0);
 
 /// So many are opened together, which takes fewer turns.
-const TOGETHER_SET_UP: usize = 256;
+pub(crate) const TOGETHER_SET_UP: usize = 256;
 /// By now they are idle.
 const QUIET_TURNS: u32 = 3_000;
 
