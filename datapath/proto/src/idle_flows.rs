@@ -14,6 +14,7 @@
 //! by: the flow ids. The name of a node is stored once for all its idle flows.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use am_wire::control::{Keepalive, Name};
 use am_wire::{Acks, Address, Class, Flow};
@@ -62,7 +63,7 @@ struct IdleNode {
     name: Name,
     /// The number of the node's idle flows.
     count: u16,
-    /// One of the node's idle flows. Outdated if that flow became active again.
+    /// One of the node's idle flows. Outdated if that flow became active again: see [`IdleFlows::has_outdated`].
     flow: Flow,
     /// When the last frame arrived on one of the node's idle flows.
     last_received: Time,
@@ -78,6 +79,8 @@ pub(crate) struct IdleFlows {
     vacant: Vec<NodeIndex>,
     /// Indices of nodes with idle flows, by their runs. A tree would take ten times the memory.
     by_run: Vec<NodeIndex>,
+    /// The flow of a node may be outdated.
+    has_outdated: bool,
 }
 
 impl IdleFlows {
@@ -124,6 +127,7 @@ impl IdleFlows {
         self.credits -= idle.credits();
         let node = &mut self.nodes[usize::from(idle.node)];
         node.count -= 1;
+        self.has_outdated |= node.flow == flow;
         let record = idle.record(node);
         if node.count == 0 {
             self.vacant.push(idle.node);
@@ -195,22 +199,36 @@ impl IdleFlows {
         self.find(run).ok().map(|at| self.nodes[usize::from(self.by_run[at])].last_received)
     }
 
-    /// Add the nodes with idle flows to those with active ones.
-    pub(crate) fn add_to(&mut self, peers: &mut BTreeMap<PeerRun, QuietPeer>) {
-        let is_stale = |node: &IdleNode| {
-            let idle = self.flows.get(&node.flow.id());
-            idle.is_none_or(|idle| self.nodes[usize::from(idle.node)].run != node.run)
-        };
-        if self.by_run.iter().any(|&at| is_stale(&self.nodes[usize::from(at)])) {
+    /// The peers on whose flows nothing arrived since `since`, by their runs. `active` are those with active flows.
+    pub(crate) fn quiet_peers(
+        &mut self,
+        active: BTreeMap<PeerRun, QuietPeer>,
+        since: Time,
+    ) -> Vec<(PeerRun, QuietPeer)> {
+        if mem::take(&mut self.has_outdated) {
             for idle in self.flows.values() {
                 self.nodes[usize::from(idle.node)].flow = idle.id.flow;
             }
         }
-        for &at in &self.by_run {
-            let &IdleNode { run, flow, last_received, .. } = &self.nodes[usize::from(at)];
-            let peer = peers.entry(run).or_insert(QuietPeer { last_received, flow, rounds_asked: 0 });
-            peer.last_received = peer.last_received.max(last_received);
-        }
+        let idle = self.by_run.iter().map(|&at| &self.nodes[usize::from(at)]);
+        let idle = idle.filter(|node| node.last_received <= since || active.contains_key(&node.run));
+        let idle = idle.map(|&IdleNode { run, flow, last_received, .. }| {
+            (run, QuietPeer { last_received, flow, rounds_asked: 0 })
+        });
+        let mut idle: Vec<_> = idle.collect();
+        let mut peers: Vec<_> = active.into_iter().collect();
+        peers.append(&mut idle);
+        // Two sorted parts, which takes one pass.
+        peers.sort_by_key(|&(run, _)| run);
+        peers.dedup_by(|(run, idle), (known, active)| {
+            let is_same = run == known;
+            if is_same {
+                active.last_received = active.last_received.max(idle.last_received);
+            }
+            is_same
+        });
+        peers.retain(|(_, peer)| peer.last_received <= since);
+        peers
     }
 
     /// A keepalive of the peer about an idle flow. Returns whether to queue an acknowledgement. `None` if it is not about
@@ -221,7 +239,7 @@ impl IdleFlows {
         if (idle.id.nonce, to, flow, nonce) != (question.nonce, source, question.own, question.own_nonce) {
             return None;
         }
-        Some(!std::mem::replace(&mut idle.ack_queued, true))
+        Some(!mem::replace(&mut idle.ack_queued, true))
     }
 
     pub(crate) fn note_answered(&mut self, flow: Flow) {
@@ -289,5 +307,75 @@ impl FlowRecord {
             && !(has_timer || is_noted || has_sample || self.ack_at != Time::NEVER || self.has_ack_to_send())
             && self.rtt.credit_requests == 0
             && Class::ALL.iter().all(|&class| self.send[class].is_empty() && self.receive[class].is_at_rest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_wire::Framing;
+    use am_wire::control::{Incarnation, NodeId};
+
+    use super::*;
+    use crate::output::FramingWhy;
+
+    fn run(peer: u64) -> PeerRun {
+        (NodeId(peer), Incarnation(1))
+    }
+
+    fn flow(id: u16) -> Flow {
+        Flow::new(id).unwrap()
+    }
+
+    /// A flow at rest, on which the last frame arrived then.
+    fn record(id: u16, peer: u64, received: u64) -> FlowRecord {
+        let name = Name::new("peer").unwrap();
+        let setup = Setup {
+            id: 0,
+            is_ours: true,
+            is_ordered: true,
+            tag: 0,
+            deadline: Time(received),
+            tries: 0,
+            total_tries: 0,
+        };
+        let route = Route {
+            to: Address([0; 6]),
+            flow: flow(id),
+            nonce: 0,
+            framing: Framing::Plain,
+            why: FramingWhy::Configured,
+            max_body: 0,
+            max_message: 0,
+        };
+        let peer = FlowPeer { node_name: name, endpoint: name, node: Some(run(peer)) };
+        let id = FlowId { flow: flow(id), nonce: 0 };
+        let mut record = FlowRecord::restored(id, EndpointId::NONE, peer, setup, (0, route));
+        record.phase = Phase::Open;
+        record
+    }
+
+    #[test]
+    fn a_quiet_peer_has_a_flow_to_ask_about() {
+        let mut idle = IdleFlows::default();
+        for (id, peer, received) in [(1, 7, 10), (2, 7, 20), (3, 5, 10), (4, 9, 21)] {
+            assert!(idle.insert(&record(id, peer, received)));
+        }
+        let active = |peer, id, received| {
+            let quiet = QuietPeer { last_received: Time(received), flow: flow(id), rounds_asked: 0 };
+            BTreeMap::from([(run(peer), quiet)])
+        };
+        let mut quiet = |active| -> Vec<(u64, u16, u64)> {
+            let quiet = idle.quiet_peers(active, Time(20)).into_iter();
+            quiet.map(|((node, _), peer)| (node.0, peer.flow.id(), peer.last_received.0)).collect()
+        };
+        assert_eq!(quiet(BTreeMap::new()), [(5, 3, 10), (7, 2, 20)]);
+        assert_eq!(quiet(active(5, 8, 15)), [(5, 8, 15), (7, 2, 20)], "it has an active flow, too");
+        assert_eq!(quiet(active(5, 8, 21)), [(7, 2, 20)], "it was heard on its active flow");
+        assert_eq!(quiet(active(9, 8, 10)), [(5, 3, 10), (7, 2, 20)], "it was heard on its idle flow");
+        assert_eq!(quiet(active(4, 8, 10)), [(4, 8, 10), (5, 3, 10), (7, 2, 20)]);
+        idle.take(flow(2));
+        let quiet = idle.quiet_peers(BTreeMap::new(), Time(20));
+        let flows: Vec<u16> = quiet.iter().map(|(_, peer)| peer.flow.id()).collect();
+        assert_eq!(flows, [3, 1], "flow 2 is active again");
     }
 }

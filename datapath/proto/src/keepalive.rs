@@ -6,8 +6,8 @@
 //! peer is gone, no question is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 use std::time::Duration;
+use std::{iter, mem};
 
 use am_wire::control::{Accept, Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
@@ -40,16 +40,14 @@ impl<B: Buffer> Core<B> {
         }
         self.endpoints.cool_down();
         let round = self.config.keepalive_round();
-        let mut quiet = self.last_received();
-        self.flows.idle.add_to(&mut quiet);
-        for (run, peer) in &mut quiet {
-            peer.last_received = peer.last_received.max(self.last_sign_of(run).unwrap_or_default());
-        }
-        quiet.retain(|_, peer| now - peer.last_received >= round);
+        let mut quiet = self.quiet_peers(now);
+        let mut before = mem::take(&mut self.time.quiet_peers).into_iter().peekable();
         let mut silent = BTreeSet::new();
         for (run, peer) in &mut quiet {
-            let before = self.time.quiet_peers.get(run).filter(|before| before.last_received == peer.last_received);
-            peer.rounds_asked = before.map_or(0, |before| before.rounds_asked);
+            while before.next_if(|(known, _)| known < run).is_some() {}
+            let before = before.next_if(|(known, _)| known == run).map(|(_, known)| known);
+            let before = before.filter(|known| known.last_received == peer.last_received);
+            peer.rounds_asked = before.map_or(0, |known| known.rounds_asked);
             let is_over =
                 peer.rounds_asked >= MIN_UNANSWERED_ROUNDS && now - peer.last_received >= self.config.keepalive;
             if is_over && !mutants::is_active(Mutant::DeadStay) {
@@ -72,6 +70,21 @@ impl<B: Buffer> Core<B> {
         let round = round.as_nanos() as u64;
         let next = now.later(round - self.random.next() % (round / 4 + 1));
         self.time.timers.arm(&mut self.time.keepalive_timer, TimerKind::Keepalive, 0, next);
+    }
+
+    /// The peers from which nothing came for a round, by their runs.
+    fn quiet_peers(&mut self, now: Time) -> Vec<(PeerRun, QuietPeer)> {
+        let (active, since) = (self.last_received(), self.a_round_before(now));
+        let mut quiet = self.flows.idle.quiet_peers(active, since);
+        for (run, peer) in &mut quiet {
+            peer.last_received = peer.last_received.max(self.last_sign_of(run).unwrap_or_default());
+        }
+        quiet.retain(|(_, peer)| peer.last_received <= since);
+        quiet
+    }
+
+    fn a_round_before(&self, now: Time) -> Time {
+        Time(now.0.saturating_sub(self.config.keepalive_round().as_nanos() as u64))
     }
 
     /// Make flows at rest idle. If there are many, a timer continues soon.
@@ -133,16 +146,18 @@ impl<B: Buffer> Core<B> {
     /// asked about is left out.
     fn ask_about_quiet_flows(&mut self, now: Time) {
         let round = self.config.keepalive_round();
-        let was_asked =
-            |flow: Flow, run: &PeerRun| self.time.quiet_peers.get(run).is_some_and(|peer| peer.flow == flow);
+        let peers = &self.time.quiet_peers;
+        let was_asked = |flow: Flow, run: &PeerRun| {
+            let found = peers.binary_search_by_key(run, |&(run, _)| run);
+            found.is_ok_and(|at| peers[at].1.flow == flow)
+        };
         let is_quiet = |record: &&FlowRecord| {
             let is_active = now - record.silence.since < round || record.in_flight();
             record.phase == Phase::Open && !is_active
         };
         let active = self.flows.iter_active().filter(is_quiet);
         let active = active.filter_map(|record| Some((record.id.flow, record.peer.node?)));
-        let since = Time(now.0.saturating_sub(round.as_nanos() as u64));
-        let mut quiet = active.chain(self.flows.idle.quiet_from(self.flows.cursor, since));
+        let mut quiet = active.chain(self.flows.idle.quiet_from(self.flows.cursor, self.a_round_before(now)));
         let asked = quiet.by_ref().take(MAX_FLOWS_A_ROUND).filter(|(flow, run)| !was_asked(*flow, run));
         self.sending.deferred_control.extend(asked.map(|(flow, _)| DeferredControl::Keepalive(flow)));
         let next = quiet.next();

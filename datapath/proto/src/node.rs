@@ -1,6 +1,6 @@
 //! The core's state and its getters.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use am_wire::control::{Incarnation, Name};
@@ -139,8 +139,8 @@ pub(crate) struct Times {
     pub(crate) keepalive_timer: TimerState,
     /// More flows are to become idle.
     pub(crate) idle_timer: TimerState,
-    /// The peers that were asked in the last keepalive round.
-    pub(crate) quiet_peers: BTreeMap<PeerRun, QuietPeer>,
+    /// The peers that were asked in the last keepalive round, by their runs.
+    pub(crate) quiet_peers: Vec<(PeerRun, QuietPeer)>,
 }
 
 /// Work for [`Core::run_deferred`], when the outputs are on their way.
@@ -173,7 +173,7 @@ impl Times {
             beacon_answers: BEACON_ANSWER_RATE,
             keepalive_timer: TimerState::default(),
             idle_timer: TimerState::default(),
-            quiet_peers: BTreeMap::new(),
+            quiet_peers: Vec::new(),
         }
     }
 }

@@ -57,6 +57,9 @@ impl<B: Buffer> Core<B> {
 
     /// The last sign of life of this run that was no frame on a flow.
     pub(crate) fn last_sign_of(&self, &(node, incarnation): &PeerRun) -> Option<Time> {
+        if self.discovery.not_polling.0.is_empty() {
+            return None;
+        }
         let at = self.discovery.peers.by_node(node)?;
         let peer = &self.discovery.peers.records[at].peer;
         self.discovery.not_polling.last_sign(peer.address).filter(|_| peer.incarnation == incarnation)
