@@ -2,14 +2,45 @@
 //! one function only, so the set-up of all flows takes seconds, of which `lackey` would tell for minutes.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::{fmt, fs};
 
 use crate::Error;
-use crate::many_flows::Part;
 use crate::over::Over;
 
 /// Of a core of a few years ago.
 const CACHES: [&str; 4] = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"];
+
+/// From one round trip to the next, and from one idle turn to the next.
+const TRIP: Duration = Duration::from_micros(2);
+const TURN: Duration = Duration::from_nanos(100);
+/// From one trip to the next, where time is what counts.
+const LONG_TRIP: Duration = Duration::from_millis(2);
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Round trips, one each [`TRIP`].
+    Trips,
+    /// Turns that find nothing, one each [`TURN`].
+    Turns,
+    /// Round trips, one each [`LONG_TRIP`].
+    Time,
+}
+
+impl Part {
+    /// How many there are. As many go before. A quiet peer is asked about every second keepalive round: in each 8.75 s.
+    pub(crate) fn count(self) -> usize {
+        if self == Part::Time { 8_750 } else { 1_000 }
+    }
+
+    pub(crate) fn interval(self) -> Duration {
+        match self {
+            Part::Trips => TRIP,
+            Part::Turns => TURN,
+            Part::Time => LONG_TRIP,
+        }
+    }
+}
 
 /// Counts of one of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -21,6 +21,7 @@ mod bare;
 mod cached;
 #[cfg(feature = "layers")]
 mod calls;
+#[cfg(feature = "flows")]
 mod many_flows;
 mod marks;
 mod others;
@@ -29,6 +30,7 @@ mod over;
 mod points;
 #[cfg(feature = "several")]
 mod several;
+#[cfg(feature = "flows")]
 mod simulated_peers;
 mod sleeps;
 mod system_calls;
@@ -75,7 +77,7 @@ enum What {
     },
     /// Those of a node with many flows, likewise
     #[command(hide = true)]
-    ManyFlows { over: over::Over, part: many_flows::Part },
+    ManyFlows { over: over::Over, part: cached::Part },
     /// Round trips of nodes that sleep, for valgrind: started by cost only
     #[command(hide = true)]
     Sleep { via: sleeps::Via },
@@ -102,7 +104,10 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
         return sleeps::run(via).map(|()| true);
     }
     if let Some(What::ManyFlows { over, part }) = arguments.what {
+        #[cfg(feature = "flows")]
         return many_flows::run(over, part).map(|()| true);
+        #[cfg(not(feature = "flows"))]
+        return Err(format!("{}, {part:?}: build it with the feature `flows`", over.name()).into());
     }
     if let Some(What::Trips { over, mode, before }) = arguments.what {
         mode.begin();

@@ -1,5 +1,6 @@
 //! A node with many open flows, of which it uses 100 in turn: over half of them it asks, over half it is asked. Only what it does
-//! itself is counted. All flows but these 100 are with [simulated peers](crate::simulated_peers), one each, and idle.
+//! itself is counted. All flows but these 100 are with [simulated peers](crate::simulated_peers), one each, and idle. Only with the feature
+//! `flows`: a program with more code that polls endpoints is compiled otherwise.
 //!
 //! ```text
 //!   one each 2 µs ───────────▶ round trips                  ──┐ a closed loop, without beacons
@@ -19,6 +20,7 @@ use am_api::{Clock, Connection, Endpoint, Framing, Incarnation, ManualClock, Nod
 use am_transport::{Transport, loopback};
 
 use crate::Error;
+use crate::cached::Part;
 use crate::marks::TOGETHER;
 use crate::over::Over;
 use crate::simulated_peers::{SimulatedPeers, WithSimulatedPeers};
@@ -29,11 +31,6 @@ const ACTIVE: usize = 100;
 /// All flows: a node has ids for 16,383.
 const FLOWS: usize = 16_000;
 
-/// From one round trip to the next, and from one idle turn to the next.
-const TRIP: Duration = Duration::from_micros(2);
-const TURN: Duration = Duration::from_nanos(100);
-/// From one trip to the next, where time is what counts.
-const LONG_TRIP: Duration = Duration::from_millis(2);
 /// From one turn to the next while connections are opened, and until they are idle.
 const SET_UP: Duration = Duration::from_micros(100);
 const QUIET: Duration = Duration::from_millis(10);
@@ -145,32 +142,6 @@ fn poll_until(endpoint: &mut Endpoint<u64>, handled: &mut u64, until: u64) {
         endpoint.poll(handled);
         if *handled >= until {
             break;
-        }
-    }
-}
-
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Part {
-    /// Round trips, one each [`TRIP`].
-    Trips,
-    /// Turns that find nothing, one each [`TURN`].
-    Turns,
-    /// Round trips, one each [`LONG_TRIP`].
-    Time,
-}
-
-impl Part {
-    /// How many there are. As many go before. A quiet peer is asked about every second keepalive round: in each 8.75 s.
-    pub(crate) fn count(self) -> usize {
-        if self == Part::Time { 8_750 } else { 1_000 }
-    }
-
-    pub(crate) fn interval(self) -> Duration {
-        match self {
-            Part::Trips => TRIP,
-            Part::Turns => TURN,
-            Part::Time => LONG_TRIP,
         }
     }
 }

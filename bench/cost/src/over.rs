@@ -42,7 +42,7 @@ pub(crate) enum Over {
     Endpoints,
     /// Loopback, between two nodes with [`IDLE_CONNECTIONS`] idle connections besides.
     Connections,
-    /// Loopback, from a node with 100 flows, and from one with 15,900 idle ones besides: see [`many_flows`](crate::many_flows).
+    /// Loopback, from a node with 100 flows, and from one with 15,900 idle ones besides: see `many_flows`.
     Flows100,
     Flows16000,
     Shm,

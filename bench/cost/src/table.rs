@@ -9,8 +9,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::Error;
-use crate::cached::Counts;
-use crate::many_flows::Part;
+use crate::cached::{Counts, Part};
 use crate::marks::{STEPS, Step, TOGETHER};
 use crate::over::Over;
 use crate::system_calls::Calls;
