@@ -117,7 +117,7 @@ impl Prepared {
     }
 
     /// Send the words and the first `length` bytes of the payload. They are not copied, unless the frame is so short that
-    /// Ethernet pads it.
+    /// Ethernet pads it, or the message is small and shares the frame of one that waits.
     ///
     /// # Errors
     /// As for [`Endpoint::try_request`] and [`Token::reply`]. The error returns the message with everything written so far.
@@ -249,6 +249,17 @@ impl NodeState {
     fn commit(&mut self, what: &Prepared, mut frame: Frame, length: usize) -> Result<(), (RequestError, Frame)> {
         let &Prepared { flow, class, handler, words, framing, .. } = what;
         let (body, at) = (what.front() + length, framing.body_at());
+        if class == Class::Request && !self.bulk.may_follow(self.engine.core(), flow) {
+            return Err((RequestError::NoCredit, frame));
+        }
+        // To copy a small message costs less than a frame of its own.
+        if body < LARGE
+            && self.engine.core().has_ready()
+            && let Some(written) = frame.space().and_then(|space| space.get(at..at + body))
+            && self.core().append(flow, class, handler.0, words, body, |place| place.copy_from_slice(written))
+        {
+            return Ok(());
+        }
         // `send` clears the whole body of a frame that Ethernet pads. So save it first, and write it again.
         let mut short = [0; MIN_FRAME];
         let is_short = at + body < MIN_FRAME;
@@ -260,9 +271,6 @@ impl NodeState {
                 place.copy_from_slice(&short[..body]);
             }
         };
-        if class == Class::Request && !self.bulk.may_follow(self.engine.core(), flow) {
-            return Err((RequestError::NoCredit, frame));
-        }
         self.core()
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;

@@ -1,5 +1,6 @@
 //! Small messages share frames where several wait; one that is alone has its own.
 
+use std::io::Write;
 use std::time::Instant;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
@@ -48,6 +49,20 @@ fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Connection) -> u64 {
 fn a_hundred_that_wait_share_frames() {
     let (mut alpha, mut beta, to) = sides();
     assert_eq!(hundred(&mut alpha, &mut beta, to), 2);
+}
+
+#[test]
+fn prepared_ones_share_frames_too() {
+    let (mut alpha, mut beta, to) = sides();
+    let before = frames(&alpha);
+    for n in 0..100 {
+        let mut request = alpha.endpoint.prepare(to, NUMBER, &[n], 5, 5).expect("a frame");
+        request.write_all(b"small").expect("room");
+        request.commit(5).map_err(|(error, _)| error).expect("credit");
+    }
+    until(&mut alpha, &mut beta, "all are there", |_, beta| beta.state.numbers.len() == 100);
+    assert_eq!(beta.state.numbers, (0..100).collect::<Vec<_>>());
+    assert_eq!(frames(&alpha) - before, 2);
 }
 
 #[test]
