@@ -243,6 +243,6 @@ impl Echo for Counting {
             return 0;
         }
         let client = EchoClient::new(&context.peer());
-        client.bounce(times - 1).await.map_or(u32::MAX, |more| more + 1)
+        client.bounce(times - 1).await.map_or(u32::MAX, |more| more.saturating_add(1))
     }
 }
