@@ -236,18 +236,25 @@ fn a_turn_at_rest_notices_the_deadline_of_its_own_endpoint() {
     let to = other.connect("beta", "main").unwrap();
     let mut late = Outcomes::new();
     while !other.is_open(to) {
-        (alpha.poll(), other.poll(&mut late), beta.poll());
+        alpha.poll();
+        other.poll(&mut late);
+        beta.poll();
         hand.advance(Duration::from_micros(5));
     }
     // Beta gets it, and its acknowledgement is back, so no timer is due for a while.
     let within = Duration::from_micros(400);
     let id = other.try_call(to, ASK, &[], b"", within).unwrap();
     for _ in 0..30 {
-        (alpha.poll(), other.poll(&mut late), beta.poll());
+        alpha.poll();
+        other.poll(&mut late);
+        beta.poll();
         hand.advance(Duration::from_micros(10));
     }
     assert_eq!(late, [], "not yet");
-    (0..10).for_each(|_| _ = (alpha.poll(), other.poll(&mut late)));
+    for _ in 0..10 {
+        alpha.poll();
+        other.poll(&mut late);
+    }
     hand.advance(Duration::from_micros(101));
     alpha.poll();
     other.poll(&mut late);
