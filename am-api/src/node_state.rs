@@ -349,10 +349,28 @@ impl NodeState {
         {
             return false;
         }
-        self.core().append(flow, class, handler.0, words.len() as u8, words_bytes + bytes, |place| {
-            put_words(place, words);
-            payload.put(&mut place[words_bytes..]);
-        })
+        let place = self.core().append(flow, class, handler.0, words.len() as u8, words_bytes + bytes);
+        let Some(place) = place else { return false };
+        put_words(place, words);
+        payload.put(&mut place[words_bytes..]);
+        true
+    }
+
+    /// As [`append`](Self::append), of a reply.
+    // Never: what replies is long already, and would keep less in registers.
+    #[inline(never)]
+    pub(crate) fn append_reply<P: Payload + ?Sized>(
+        &mut self,
+        flow: FlowId,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &P,
+    ) -> bool {
+        let is_added = self.append(flow, Class::Reply, handler, words, payload);
+        if is_added {
+            self.release_aside();
+        }
+        is_added
     }
 
     /// Admit the message, and write it into the frame. An error returns the frame. With `LONG`, a message that does not fit leaves in
@@ -605,7 +623,7 @@ impl NodeState {
 
     /// A right to reply is used or given up. Release the frame that was set aside for the reply, if it was not used.
     #[inline]
-    pub(crate) fn release_aside(&mut self) {
+    fn release_aside(&mut self) {
         if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
             self.for_replies.pop();
         }

@@ -256,8 +256,9 @@ impl NodeState {
         if body < LARGE
             && self.engine.core().has_ready()
             && let Some(written) = frame.space().and_then(|space| space.get(at..at + body))
-            && self.core().append(flow, class, handler.0, words, body, |place| place.copy_from_slice(written))
+            && let Some(place) = self.core().append(flow, class, handler.0, words, body)
         {
+            place.copy_from_slice(written);
             return Ok(());
         }
         // `send` clears the whole body of a frame that Ethernet pads. So save it first, and write it again.

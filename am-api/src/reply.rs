@@ -201,9 +201,8 @@ impl Token {
     ) -> Result<(), ReplyError> {
         let node = self.node.upgrade().ok_or(ReplyError::NodeDropped)?;
         let mut node = node.borrow_mut();
-        if node.append(self.flow, Class::Reply, handler, words, payload) {
+        if node.engine.core().has_ready() && node.append_reply(self.flow, handler, words, payload) {
             self.valid = false;
-            node.release_aside();
             return Ok(());
         }
         let frame = node.reply_frame(self.flow)?;

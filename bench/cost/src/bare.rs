@@ -39,7 +39,8 @@ impl Side {
 
     fn send(&mut self, flow: FlowId, class: Class, payload: &[u8]) -> Result<(), Error> {
         let write = |place: &mut [u8]| place.copy_from_slice(payload);
-        if self.engine.core_mut().append(flow, class, 0, 0, payload.len(), write) {
+        if let Some(place) = self.engine.core_mut().append(flow, class, 0, 0, payload.len()) {
+            place.copy_from_slice(payload);
             return Ok(());
         }
         let frame = self.engine.pool().take().ok_or("no frame")?;

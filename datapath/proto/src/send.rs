@@ -2,8 +2,9 @@
 
 use am_wire::{Buffer, Class, Kind, Seq, frame};
 
+use crate::counters::Counters;
 use crate::flow::{FlowRecord, Phase, Route};
-use crate::node::Core;
+use crate::node::{Core, Receiving};
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{FOR_SEGMENTS, Slots};
 use crate::{EndpointId, FlowId};
@@ -80,7 +81,7 @@ impl<B: Buffer> Core<B> {
         (slot.handler, slot.words, slot.body, slot.times_sent, slot.timeouts) = (handler, words, body as u32, 0, 0);
         slot.count = 1;
         record.send[class].push(&mut self.slots, link);
-        self.note_admitted(flow, class);
+        note_admitted(class, &mut self.counters, &mut self.receiving);
         Ok(())
     }
 
@@ -91,41 +92,18 @@ impl<B: Buffer> Core<B> {
     }
 
     /// From above: as [`send`](Self::send), if the message fits the frame of the last one of its flow and class, and that has not left yet.
-    /// Returns whether it did. Otherwise nothing has happened: `send` it.
+    /// Returns the place of its body, to be written now. If there is none, nothing has happened: `send` it.
     #[inline(always)]
-    pub fn append(
-        &mut self,
-        flow: FlowId,
-        class: Class,
-        handler: u8,
-        words: u8,
-        body: usize,
-        write: impl FnOnce(&mut [u8]),
-    ) -> bool {
+    pub fn append(&mut self, flow: FlowId, class: Class, handler: u8, words: u8, body: usize) -> Option<&mut [u8]> {
         let below = self.config.coalesce_below;
-        let Some(record) = self.flows.get_mut(flow) else { return false };
+        let record = self.flows.get_mut(flow)?;
         let Route { framing, max_body, .. } = record.route;
         let queue = &mut record.send[class];
-        let place = queue
-            .last_to_leave(&mut self.slots)
-            .filter(|slot| slot.has_small(below) && body < below)
-            .and_then(|slot| slot.append(framing, max_body as usize, handler, words, body));
-        let Some(place) = place else { return false };
-        write(place);
+        let slot = queue.last_to_leave(&mut self.slots).filter(|slot| slot.has_small(below) && body < below)?;
+        let place = slot.append(framing, max_body as usize, handler, words, body)?;
         queue.note_appended();
-        self.note_admitted(flow, class);
-        true
-    }
-
-    #[inline(always)]
-    fn note_admitted(&mut self, flow: FlowId, class: Class) {
-        match class {
-            Class::Request => self.counters.requests_sent += 1,
-            Class::Reply => {
-                self.counters.replies_sent += 1;
-                self.decline_reply(flow);
-            }
-        }
+        note_admitted(class, &mut self.counters, &mut self.receiving);
+        Some(place)
     }
 
     /// Why a flow is not known: it ended, or this side closed it.
@@ -137,7 +115,7 @@ impl<B: Buffer> Core<B> {
     /// From above: give up the right to reply to a request of this flow.
     #[inline]
     pub fn decline_reply(&mut self, _flow: FlowId) {
-        self.receiving.replies_owed = self.receiving.replies_owed.saturating_sub(1);
+        self.receiving.note_answered();
     }
 
     /// From above: a delivered message has been handled. Its credit goes back to the sender: with the next frame, or at
@@ -252,6 +230,26 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether this endpoint has messages, or segments of bulk transfers, to deliver.
     pub fn has_deliveries_to(&mut self, endpoint: EndpointId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.waiting() > 0)
+    }
+}
+
+/// Count a message that was admitted. A reply uses up a right to reply.
+#[inline(always)]
+fn note_admitted(class: Class, counters: &mut Counters, receiving: &mut Receiving) {
+    match class {
+        Class::Request => counters.requests_sent += 1,
+        Class::Reply => {
+            counters.replies_sent += 1;
+            receiving.note_answered();
+        }
+    }
+}
+
+impl Receiving {
+    /// A right to reply was used, or given up.
+    #[inline]
+    fn note_answered(&mut self) {
+        self.replies_owed = self.replies_owed.saturating_sub(1);
     }
 }
 

@@ -89,7 +89,7 @@ impl Host {
                 let frame = if crowd.answers { self.engine.pool().take() } else { None };
                 let core = self.engine.core_mut();
                 match frame {
-                    Some(_) if core.append(flow, Class::Reply, 0, 0, 0, |_| ()) => {}
+                    Some(_) if core.append(flow, Class::Reply, 0, 0, 0).is_some() => {}
                     Some(frame) => _ = core.send(flow, Class::Reply, 0, 0, frame, 0, |_| ()),
                     None => core.decline_reply(flow),
                 }
@@ -121,8 +121,11 @@ impl Host {
         if crowd.bulk {
             return core.send(flow, Kind::Put, 0, 0, frame, body, write).is_ok();
         }
-        core.append(flow, Class::Request, 0, 0, body, write)
-            || core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
+        if let Some(place) = core.append(flow, Class::Request, 0, 0, body) {
+            write(place);
+            return true;
+        }
+        core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
     }
 
     /// The credit that each accepted flow has.

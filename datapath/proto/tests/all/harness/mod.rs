@@ -351,7 +351,8 @@ impl Net {
             place[8..].copy_from_slice(payload);
         };
         let core = self.core(from);
-        if core.append(flow, class, handler, 1, body, write) {
+        if let Some(place) = core.append(flow, class, handler, 1, body) {
+            write(place);
             return Ok(());
         }
         core.send(flow, class, handler, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)

@@ -374,7 +374,8 @@ impl App {
         let id = MessageId { from: self.run, number: self.number };
         let write = |place: &mut [u8]| fill(place, id, serial);
         let (core, handler) = (engine.core_mut(), self.number as u8);
-        let sent = if core.append(flow, class, handler, words as u8, size, write) {
+        let sent = if let Some(place) = core.append(flow, class, handler, words as u8, size) {
+            write(place);
             Ok(())
         } else {
             core.send(flow, class, handler, words as u8, frame, size, write)
