@@ -218,6 +218,7 @@ mod node_state;
 mod object_table;
 mod open;
 mod owned_message;
+mod payload;
 mod peers_file;
 mod prepare;
 mod reply;

@@ -8,7 +8,8 @@ use am_proto::{Delivery, FlowId, ReturnReason};
 use am_ring::Frame;
 use am_wire::{Class, MAX_WORDS, WORD_BYTES};
 
-use crate::node_state::{NodeWeak, Payload, Shared, WrittenBy, borrow_to_drop};
+use crate::node_state::{NodeWeak, borrow_to_drop};
+use crate::payload::{Payload, Shared, WrittenBy};
 use crate::{CallId, Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use am_wire::Class;
 
-use crate::node_state::{LARGE, Payload, Shared, WrittenBy};
+use crate::node_state::LARGE;
+use crate::payload::{Payload, Shared, WrittenBy};
 use crate::{CallId, Connection, Endpoint, HandlerId, RequestError};
 
 impl<S> Endpoint<S> {
