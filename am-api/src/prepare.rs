@@ -253,9 +253,7 @@ impl NodeState {
             return Err((RequestError::NoCredit, frame));
         }
         // To copy a small message costs less than a frame of its own.
-        if body < LARGE
-            && self.engine.core().has_ready()
-            && let Some(written) = frame.space().and_then(|space| space.get(at..at + body))
+        if let Some(written) = frame.space().and_then(|space| space.get(at..at + body))
             && let Some(place) = self.core().append(flow, class, handler.0, words, body)
         {
             place.copy_from_slice(written);
