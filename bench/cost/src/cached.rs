@@ -1,5 +1,5 @@
 //! What a node with many flows costs, under valgrind's `callgrind`, with a simulated cache: many flows are many cache lines. It counts in
-//! one function only, so the set-up of all flows takes seconds, of which `lackey` would tell for minutes.
+//! one function only, so the set-up of all flows takes seconds; under `lackey` it takes minutes.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,6 +16,7 @@ const TRIP: Duration = Duration::from_micros(2);
 const TURN: Duration = Duration::from_nanos(100);
 /// From one trip to the next, where time is what counts.
 const LONG_TRIP: Duration = Duration::from_millis(2);
+
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {

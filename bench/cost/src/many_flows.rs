@@ -24,7 +24,7 @@ use crate::cached::Part;
 use crate::marks::TOGETHER;
 use crate::over::Over;
 use crate::simulated_peers::{SimulatedPeers, WithSimulatedPeers};
-use crate::trips::{ECHO, PAYLOAD, TOGETHER_SET_UP, echo};
+use crate::trips::{ECHO, PAYLOAD, QUIET_TURNS, TOGETHER_SET_UP, echo};
 
 /// Flows that have messages.
 const ACTIVE: usize = 100;
@@ -34,7 +34,6 @@ const FLOWS: usize = 16_000;
 /// From one turn to the next while connections are opened, and until they are idle.
 const SET_UP: Duration = Duration::from_micros(100);
 const QUIET: Duration = Duration::from_millis(10);
-const QUIET_TURNS: u32 = 3_000;
 
 struct Nodes {
     /// The node with many flows.

@@ -34,7 +34,7 @@ const AM2: u64 = 3400;
 /// What the system calls of a row are.
 const SLEEP: &str = "system calls of a sleep and a wake, both";
 
-/// Idle flows may cost so many per cent of a round trip, or of a turn that finds nothing.
+/// The most that idle flows may add to a round trip, or to a turn that finds nothing, in per cent.
 const IDLE_FLOWS: f64 = 5.0;
 
 /// A hostile program may cost the others so many per cent of a round trip.

@@ -19,7 +19,7 @@ pub(crate) const ECHO: HandlerId = HandlerId(0);
 /// So many are opened together, which takes fewer turns.
 pub(crate) const TOGETHER_SET_UP: usize = 256;
 /// By now they are idle.
-const QUIET_TURNS: u32 = 3_000;
+pub(crate) const QUIET_TURNS: u32 = 3_000;
 
 struct Side {
     endpoint: Endpoint<u64>,
