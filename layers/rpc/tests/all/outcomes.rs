@@ -71,8 +71,8 @@ fn a_deadline_ends_a_call_on_both_sides() {
     until(&mut sides, "the task has ended", |sides| sides[1].rpc.under_way() == 0);
     assert_eq!(shelf.cancelled.lock().unwrap().len(), 1);
     // Sent, and not answered at all.
-    let call = store.get("color");
     let begin = Instant::now();
+    let call = store.get("color");
     assert_eq!(drive(&mut sides[..1], call), Err(CallError::Deadline));
     assert!(begin.elapsed() >= 30 * MS, "{:?}", begin.elapsed());
 }
