@@ -122,18 +122,32 @@ impl<S> Endpoint<S> {
             if !node.engine.core().has_deliveries() {
                 break;
             }
-            let Some(delivery) = node.next(self.id) else { break };
+            let mut next = node.next(self.id);
+            let Some(delivery) = &mut next else { break };
             if delivery.is_head() {
                 drop(node);
-                self.hold(handlers, state, delivery);
+                next.into_iter().for_each(|head| self.hold(handlers, state, head));
                 return self.run_in_order(handlers, state, handled, most);
             }
             drop(node);
+            if delivery.behind() > 0 {
+                handled += self.run_frame(handlers, state, delivery, most - handled);
+                continue;
+            }
             // Pass the delivery by reference: another move would stall on store forwarding.
-            handlers.run(state, &InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) });
+            handlers.run(state, &InHand { endpoint: self, delivery, kept: Cell::new(None) });
             handled += 1;
         }
         handled
+    }
+
+    /// Handle at most `most` messages that arrived together in a frame. Returns how many there were.
+    #[inline(never)]
+    fn run_frame(&self, handlers: &mut Handlers<S>, state: &mut S, first: &mut Delivery<Frame>, most: usize) -> usize {
+        let frame = FrameInHand::new(self, first);
+        let next =
+            |message: &mut Delivery<Frame>| message.behind() > 0 && self.node.borrow_mut().next_in_frame(message);
+        frame.run(most, |current| handlers.run(state, current), next)
     }
 
     /// As [`run_messages`](Self::run_messages) while long messages arrive: others may have to wait for them.
@@ -150,7 +164,10 @@ impl<S> Endpoint<S> {
                         self.hold(handlers, state, head);
                         continue;
                     }
-                    Some(next) => node.admit(self.id, next),
+                    Some(next) => {
+                        let next = node.core().only_first(self.id, next);
+                        node.admit(self.id, next)
+                    }
                     None => break,
                 },
             };
@@ -190,14 +207,13 @@ impl<S> Endpoint<S> {
             let next = node.core().poll_one_way(self.id);
             let is_in_order = node.bulk.long.has_lanes();
             drop(node);
-            let Some(delivery) = next else { break };
+            let Some(mut delivery) = next else { break };
             if delivery.is_head() || is_in_order {
                 self.hold_one_way(delivery, &mut run);
                 continue;
             }
-            let current = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
-            run(&current.message());
-            taken += 1;
+            let frame = FrameInHand::new(self, &mut delivery);
+            taken += frame.run(most - taken, |current| run(&current.message()), Delivery::next_in_frame);
         }
         (taken, true)
     }
@@ -208,6 +224,7 @@ impl<S> Endpoint<S> {
     #[inline(never)]
     fn hold_one_way(&self, message: Delivery<Frame>, run: &mut impl FnMut(&Message<'_, S>)) {
         let mut node = self.node.borrow_mut();
+        let message = node.core().only_first(self.id, message);
         let (flow, is_request) = (message.flow, message.class == Class::Request);
         if is_request {
             node.core().keep_right_to_reply();
@@ -272,7 +289,57 @@ impl<S> Drop for InHand<'_, S> {
         if self.kept.get().is_none()
             && let Some(mut node) = borrow_to_drop(&self.endpoint.node)
         {
-            node.core().release(self.delivery.flow, self.delivery.class);
+            node.core().release(self.delivery.flow, self.delivery.class, 1);
+        }
+    }
+}
+
+/// The messages that arrived together in a frame, from the one on whose handler runs. At the end, the credit of those before it is
+/// released, and those behind it wait again.
+struct FrameInHand<'a, S> {
+    endpoint: &'a Endpoint<S>,
+    delivery: &'a mut Delivery<Frame>,
+    /// The messages behind the first.
+    behind: u16,
+    /// The handled messages that no handler keeps.
+    released: u16,
+}
+
+impl<'a, S> FrameInHand<'a, S> {
+    fn new(endpoint: &'a Endpoint<S>, delivery: &'a mut Delivery<Frame>) -> Self {
+        FrameInHand { endpoint, behind: delivery.behind(), delivery, released: 0 }
+    }
+
+    /// Pass at most `most` messages to `run`. `next` goes on to the next one, if that can be handled now. Returns how many there were.
+    #[inline(always)]
+    fn run(
+        mut self,
+        most: usize,
+        mut run: impl FnMut(&InHand<'_, S>),
+        next: impl Fn(&mut Delivery<Frame>) -> bool,
+    ) -> usize {
+        let mut count = 0;
+        loop {
+            let current = InHand { endpoint: self.endpoint, delivery: self.delivery, kept: Cell::new(None) };
+            run(&current);
+            // Its credit is released with those of the others.
+            self.released += u16::from(current.kept.replace(Some(usize::MAX)).is_none());
+            drop(current);
+            count += 1;
+            if count == most || !next(self.delivery) {
+                return count;
+            }
+        }
+    }
+}
+
+impl<S> Drop for FrameInHand<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mut node) = borrow_to_drop(&self.endpoint.node) {
+            node.core().release(self.delivery.flow, self.delivery.class, self.released);
+            let handled = self.behind - self.delivery.behind();
+            node.core().keep_behind(self.endpoint.id, handled, self.delivery);
         }
     }
 }

@@ -441,7 +441,7 @@ impl NodeState {
     #[cold]
     fn release_dropped(&mut self) {
         while let Some((flow, class)) = self.kept.next_dropped() {
-            self.core().release(flow, class);
+            self.core().release(flow, class, 1);
         }
     }
 
@@ -541,8 +541,8 @@ impl NodeState {
         self.engine.core().has_bulk() || self.bulk.has_news()
     }
 
-    /// The next message for an endpoint, replies first. A request is delivered only once a frame for its reply is set aside, so
-    /// that no reply fails for lack of memory. While there is none, requests wait.
+    /// The next message for an endpoint, replies first, with those behind it in its frame. A request is delivered only once a frame for
+    /// its reply is set aside, so that no reply fails for lack of memory. While there is none, requests wait.
     #[inline(always)]
     pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
         if let Some(reply) = self.core().poll_reply(endpoint) {
@@ -553,6 +553,15 @@ impl NodeState {
             return None;
         }
         self.core().poll_request(endpoint)
+    }
+
+    /// Go on to the message behind this one in its frame. `false` if there is none, or it is a request that has to wait.
+    #[inline(always)]
+    pub(crate) fn next_in_frame(&mut self, message: &mut Delivery<Frame>) -> bool {
+        match message.class {
+            Class::Reply => message.next_in_frame(),
+            Class::Request => self.set_aside() && self.core().next_request(message),
+        }
     }
 
     /// The next message that waited for a long one, or is one, and is ready. A request gets its right to reply now.

@@ -15,7 +15,7 @@ fn steps(bytes: &[u8]) -> Vec<(u8, usize)> {
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, rest)) = bytes.split_first() else { return };
     match which % 3 {
-        0 => drop(script::play_frames(&Pool::heap(script::LAYOUT).unwrap(), &steps(rest), false)),
+        0 => drop(script::play_frames(&Pool::heap(script::LAYOUT).unwrap(), &steps(rest))),
         1 => script::play_lane(&steps(rest)),
         _ => script::play_leases(&steps(rest)),
     }

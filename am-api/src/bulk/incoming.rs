@@ -134,7 +134,7 @@ impl Bulk {
             mem::drop(delivery);
             let has_notice = self.notices.len() > waiting;
             if !(has_notice && self.notices.withholds(flow, class)) {
-                core.release(flow, class);
+                core.release(flow, class, 1);
             }
         }
         self.settle();

@@ -208,7 +208,7 @@ impl LongMessages {
             lane.ready += 1;
             self.ready.push_back(Ready { endpoint, message, placed: None, id: None });
         } else if (class == Class::Reply || is_fetched_again) && lane.waiting.len() < MAX_WITHOUT_CREDIT {
-            io.core.release(flow, class);
+            io.core.release(flow, class, 1);
             lane.waiting.push_back(Waiting::Short { message: copied(message), has_credit: false });
         } else {
             lane.waiting.push_back(Waiting::Short { message, has_credit: true });
@@ -235,7 +235,7 @@ impl LongMessages {
         let Some((Head { id, total, .. }, _, first)) = head.filter(|_| !is_repeated && has_room) else {
             // No node sends this.
             self.counters.malformed += 1;
-            return io.core.release(flow, class);
+            return io.core.release(flow, class, 1);
         };
         let destination = destination.filter(|destination| destination.fits(total as usize, first.len()));
         let lane = self.lane_of(&message).unwrap_or_else(|| {
@@ -264,7 +264,7 @@ impl LongMessages {
         arriving.head = Some(message);
         if class == Class::Reply && may_release {
             arriving.is_released = true;
-            io.core.release(flow, class);
+            io.core.release(flow, class, 1);
         }
         if arriving.buffer.is_some() || self.give_memory(at) {
             self.on_memory(io, at);
@@ -384,7 +384,7 @@ impl LongMessages {
                         arriving.leave_frame();
                     }
                 }
-                core.release(flow, Class::Request);
+                core.release(flow, Class::Request, 1);
             }
         }
     }
@@ -524,7 +524,7 @@ impl LongMessages {
             && self.arriving[at].buffer.is_some()
             && !std::mem::replace(&mut self.arriving[at].is_released, true)
         {
-            core.release(flow, class);
+            core.release(flow, class, 1);
         }
     }
 
@@ -550,7 +550,7 @@ impl LongMessages {
                 let is_released = arriving.is_released || is_withheld;
                 // Its frame is free: the message has the front only.
                 if placed.is_some() && !is_released {
-                    io.core.release(flow, class);
+                    io.core.release(flow, class, 1);
                 }
                 let has_credit = placed.is_none() && !is_released;
                 (if has_credit { whole } else { whole.without_credit() }, placed, Some(id))

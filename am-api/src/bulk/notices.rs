@@ -29,7 +29,7 @@ pub(super) struct Notices {
 struct Of {
     notices: usize,
     /// Credits of the peer that are withheld, for requests and for replies.
-    withheld: [usize; 2],
+    withheld: [u16; 2],
 }
 
 impl Notices {
@@ -57,7 +57,7 @@ impl Notices {
 
     /// A notice was sent, or its peer is gone. Returns the withheld credits of each class that the caller has to release: all of
     /// them with the last notice, because a message whose notice is still to come may have one.
-    pub(super) fn sent(&mut self, flow: FlowId) -> [usize; 2] {
+    pub(super) fn sent(&mut self, flow: FlowId) -> [u16; 2] {
         let Some(of) = self.of.get_mut(&flow) else { return [0; 2] };
         of.notices = of.notices.saturating_sub(1);
         if of.notices == 0 {

@@ -65,7 +65,7 @@ impl TransferIo<'_> {
                 continue;
             }
             for (class, credits) in Class::ALL.into_iter().zip(notices.sent(flow)) {
-                (0..credits).for_each(|_| self.core().release(flow, class));
+                self.core().release(flow, class, credits);
             }
         }
     }

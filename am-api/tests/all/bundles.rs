@@ -1,10 +1,12 @@
 //! Small messages share frames where several wait; one that is alone has its own.
 
+use std::collections::VecDeque;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Connection, HandlerId, Request};
+use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
+use am_api::{Connection, HandlerId, OwnedMessage, Request};
 
 const NUMBER: HandlerId = HandlerId(1);
 const ECHO: HandlerId = HandlerId(2);
@@ -96,10 +98,65 @@ fn an_idle_sender_has_a_frame_for_each() {
             alpha.poll();
             beta.poll();
             alpha.poll();
-            let may_wait = std::env::var(crate::common::OVER).is_ok() && start.elapsed() < crate::common::LONG;
+            let may_wait = std::env::var(crate::common::OVER).is_ok() && start.elapsed() < LONG;
             assert!(may_wait || alpha.state.numbers.last() == Some(&n), "{n} is not back");
         }
     }
     let bundles = alpha.counter("bundles_sent") + beta.counter("bundles_sent");
     assert_eq!((frames(&alpha) - before[0], frames(&beta) - before[1], bundles), (100, 100, 0));
+}
+
+/// All that credit allows, from this number on. Returns the number behind them.
+fn fill(alpha: &mut Side<Got>, to: Connection, from: u64) -> u64 {
+    let mut next = from;
+    while alpha.endpoint.try_request(to, NUMBER, &[next], &next.to_be_bytes()).is_ok() {
+        next += 1;
+    }
+    next
+}
+
+#[test]
+fn a_handler_that_panics_takes_nothing_from_the_others_of_its_frame() {
+    let (mut alpha, mut beta, to) = sides();
+    beta.endpoint.on_request(NUMBER, |got, Request { message, .. }| {
+        got.numbers.push(message.word(0));
+        assert_ne!(message.word(0) % 10, 3, "planned to panic");
+    });
+    let mut sent = 0;
+    // More often than there is credit for, if a panic kept some.
+    for _ in 0..20 {
+        sent = fill(&mut alpha, to, sent);
+        let start = Instant::now();
+        while (beta.state.numbers.len() as u64) < sent || !alpha.endpoint.is_accepted(to) {
+            assert!(start.elapsed() < LONG, "{} of {sent}", beta.state.numbers.len());
+            _ = catch_unwind(AssertUnwindSafe(|| beta.poll()));
+            alpha.poll();
+        }
+    }
+    assert!(sent > 20 * 50, "{sent}");
+    assert_eq!(beta.state.numbers, (0..sent).collect::<Vec<_>>());
+}
+
+#[test]
+fn some_of_a_frame_can_be_kept() {
+    let (mut alpha, mut beta) = nodes::<Got, VecDeque<OwnedMessage>>(plain("alpha"), plain("beta"));
+    let to = connect(&mut alpha, &mut beta);
+    beta.endpoint.on_request(NUMBER, |kept, Request { message, .. }| {
+        if message.word(0) % 3 == 1 {
+            kept.push_back(message.keep());
+        }
+    });
+    let (mut sent, mut seen) = (0, 0);
+    for _ in 0..20 {
+        sent = fill(&mut alpha, to, sent);
+        until(&mut alpha, &mut beta, "all have been handled", |alpha, beta| {
+            beta.state.back().is_some_and(|last| last.word(0) + 3 > sent) && alpha.endpoint.is_accepted(to)
+        });
+        // The last ones first, so that a frame is held by one of its middle.
+        while let Some(message) = beta.state.pop_back() {
+            assert_eq!(message[..], message.word(0).to_be_bytes());
+            seen += 1;
+        }
+    }
+    assert_eq!((seen, sent > 20 * 50), ((sent + 1) / 3, true), "{sent}");
 }

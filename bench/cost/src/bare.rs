@@ -59,7 +59,7 @@ impl Side {
             if message.class == Class::Request {
                 self.send(message.flow, Class::Reply, message.payload())?;
             }
-            self.engine.core_mut().release(message.flow, message.class);
+            self.engine.core_mut().release(message.flow, message.class, 1);
             self.handled += 1;
         }
         self.exhale(now);

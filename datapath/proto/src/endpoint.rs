@@ -1,7 +1,7 @@
 //! Endpoints, and FM's host receive queue: accepted messages that wait for `extract` (here `poll_deliver`).
 //!
-//! Pushed by: frames from below. Popped by: the layer above. Bounded by: `Config::receive_frames`, all endpoints
-//! together; the last quarter is for replies. When full: requests are rejected, and their senders send them again.
+//! Pushed by: frames from below; the messages of a coalesced frame stay together where they can. Popped by: the layer above.
+//! Bounded by: `Config::receive_frames`, all endpoints together; the last quarter is for replies. When full: requests are rejected, and their senders send them again.
 //!
 //! **The reorder buffer** holds messages that arrived before an earlier one of their flow and class. They wait for it,
 //! so that handlers get a flow's requests in the order in which they were sent, and its replies likewise. Pushed by:
@@ -35,6 +35,8 @@ pub(crate) struct Endpoint<B> {
     pub(crate) had_flows: bool,
     pub(crate) handlers: PerClass<HandlerSet>,
     received: PerClass<VecDeque<Delivery<B>>>,
+    /// The messages in `received`, or in hand, that are behind others in their frames.
+    behind: usize,
     /// Segments of bulk transfers. They use the credit of requests.
     bulk: VecDeque<Delivery<B>>,
     pub(crate) returned: VecDeque<Returned<B>>,
@@ -75,7 +77,7 @@ const INITIAL_QUEUES: usize = 3;
 impl<B> Endpoint<B> {
     /// Messages that wait here.
     pub(crate) fn waiting(&self) -> usize {
-        self.received.0.iter().map(VecDeque::len).sum::<usize>() + self.bulk.len()
+        self.received.0.iter().map(VecDeque::len).sum::<usize>() + self.behind + self.bulk.len()
     }
 
     /// Whether no queue has memory.
@@ -123,6 +125,7 @@ impl<B> Endpoints<B> {
             had_flows: false,
             handlers: PerClass([HandlerSet::ALL, HandlerSet::ALL]),
             received: PerClass([VecDeque::new(), VecDeque::new()]),
+            behind: 0,
             bulk: VecDeque::new(),
             returned: VecDeque::new(),
         };
@@ -149,7 +152,8 @@ impl<B> Endpoints<B> {
         self.waiting_count -= endpoint.waiting();
         for mut queue in endpoint.take_queues() {
             for message in queue.drain(..).filter(|message| !message.is_head()) {
-                unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
+                let numbers = (0..=message.behind).map(|behind| message.seq.wrapping_add(behind));
+                unhandled.entry((message.flow.flow, message.class)).or_default().extend(numbers);
             }
             self.keep_spare(queue);
         }
@@ -216,8 +220,8 @@ impl<B> Endpoints<B> {
         numbers
     }
 
-    /// The queue for messages that are the next ones of their flow, all for one handler. Put them there. `None` if that may need more
-    /// than a push.
+    /// The queue for the messages of a frame, which are the next ones of their flow, all for one handler. Push them there as one.
+    /// `None` if that may need more than a push.
     #[inline(always)]
     pub(crate) fn reserve(
         &mut self,
@@ -235,6 +239,7 @@ impl<B> Endpoints<B> {
             return None;
         }
         self.waiting_count += count;
+        endpoint.behind += count - 1;
         Some(queue)
     }
 
@@ -403,6 +408,7 @@ impl<B> Endpoints<B> {
         Some(delivery)
     }
 
+    /// Take the next message, and those behind it in its frame, which count as waiting until [`put_back`](Self::put_back).
     #[inline]
     pub(crate) fn pop(&mut self, id: EndpointId, class: Class) -> Option<Delivery<B>> {
         let queue = &mut self.get(id)?.received[class];
@@ -412,6 +418,16 @@ impl<B> Endpoints<B> {
         let delivery = queue.pop_front();
         self.waiting_count -= 1;
         delivery
+    }
+
+    /// Of the messages behind the first of a frame, which were taken with it, so many were handled. The others are the next ones of
+    /// their class again.
+    pub(crate) fn put_back(&mut self, id: EndpointId, handled: u16, others: Option<Delivery<B>>) {
+        let Some(endpoint) = self.get(id) else { return };
+        let no_more_behind = usize::from(handled) + usize::from(others.is_some());
+        endpoint.behind -= no_more_behind;
+        others.into_iter().for_each(|message| endpoint.received[message.class].push_front(message));
+        self.waiting_count -= usize::from(handled);
     }
 
     pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {

@@ -84,6 +84,7 @@ impl<B: Buffer> Core<B> {
             body_at,
             body,
             seq,
+            behind: 0,
             frame,
         });
         // Any frame of the peer shows that it is alive.
@@ -232,7 +233,8 @@ impl<B: Buffer> Core<B> {
         }
         let Header { kind, handler, words, .. } = header;
         let (body_at, body, seq16) = (framing.body_at() as u16, body as u32, seq.0 as u16);
-        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, frame };
+        let delivery =
+            Delivery { flow: record.id, class, kind, handler, words, body_at, body, seq: seq16, behind: 0, frame };
         if !self.endpoints.accept(record, verdict, seq, delivery) {
             self.refuse(header.flow, class, seq);
             return Ok(());
@@ -275,9 +277,9 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A coalesced frame. Each of its messages is accepted, rejected or a duplicate, as if it had a frame of its own. All
-    /// share the frame, which the last one releases to its pool. One acknowledgement covers them. A malformed frame is
-    /// dropped as a whole.
+    /// A coalesced frame. Its messages are accepted together if nothing is special about any of them, as nearly always.
+    /// Otherwise each is accepted, rejected or a duplicate, as if it had a frame of its own, and the last one releases the
+    /// frame to its pool. One acknowledgement covers them. A malformed frame is dropped as a whole.
     #[inline(never)]
     fn on_coalesced(&mut self, parsed: &ParsedFrame<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let body = Body::parse(parsed)?;
@@ -285,13 +287,15 @@ impl<B: Buffer> Core<B> {
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].next_expected());
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         if record.receive[class].is_next(first)
+            && let Some(first) = body.items().next()
             && let Some(queue) = self.endpoints.reserve(record.endpoint, class, body.handler(), body.count())
         {
-            let mut seq = record.receive[class].accept_next(body.count());
-            for (item, handle) in body.items().zip(frame.share_many(body.count())) {
-                queue.push_back(Delivery::coalesced(record.id, class, &item, at, seq, handle));
-                seq = seq.plus(1);
-            }
+            let seq = record.receive[class].accept_next(body.count());
+            let behind = body.count() as u16 - 1;
+            queue.push_back(Delivery {
+                behind,
+                ..Delivery::coalesced(record.id, class, &first, at, seq, frame.share())
+            });
             if record.count_unacked(body.count() as u16, ack_every) {
                 record.queue_ack(&mut self.sending.acks_due);
             }
@@ -302,7 +306,7 @@ impl<B: Buffer> Core<B> {
         let pending = &mut self.sending.pending_rejects;
         let (mut accepted, mut is_ack_due, mut is_full, mut is_first_rejected) = (0, false, false, false);
         let seqs = (0..).map(|n| first.plus(n));
-        for (seq, (item, handle)) in seqs.zip(body.items().zip(frame.share_many(body.count()))) {
+        for (seq, item) in seqs.zip(body.items()) {
             let verdict = record.receive[class].verdict(seq);
             let fits = verdict == Verdict::Next || record.accepts_out_of_order(verdict, class.into(), &self.endpoints);
             if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
@@ -317,7 +321,7 @@ impl<B: Buffer> Core<B> {
                 gaps.count_lost(is_all_full as u32);
                 (is_full, is_first_rejected) = (is_full | is_all_full, seq == first);
             } else {
-                let delivery = Delivery::coalesced(record.id, class, &item, at, seq, handle);
+                let delivery = Delivery::coalesced(record.id, class, &item, at, seq, frame.share());
                 if !self.endpoints.accept(record, verdict, seq, delivery) {
                     record.refuse(class, seq, &mut self.endpoints.refused, pending, &mut self.counters);
                     continue;

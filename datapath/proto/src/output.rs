@@ -67,11 +67,19 @@ pub struct Delivery<B> {
     pub(crate) body: u32,
     /// The low 16 bits of the sequence number.
     pub(crate) seq: u16,
+    /// The messages behind this one in its frame that are delivered with it.
+    pub(crate) behind: u16,
     /// The frame.
     pub frame: B,
 }
 
 impl<B> Delivery<B> {
+    /// How many messages behind this one in its frame are delivered with it: see [`Core::poll_reply`](crate::Core::poll_reply).
+    #[inline]
+    pub fn behind(&self) -> u16 {
+        self.behind
+    }
+
     /// Whether this is the head of a long message.
     #[inline]
     pub fn is_head(&self) -> bool {
@@ -80,6 +88,18 @@ impl<B> Delivery<B> {
 }
 
 impl<B: Buffer> Delivery<B> {
+    /// Go on to the message behind this one in its frame, if there is one.
+    #[inline]
+    pub fn next_in_frame(&mut self) -> bool {
+        let end = self.body_at as usize + self.body as usize;
+        let is_last = self.behind == 0;
+        let Some(next) = CoalescedMessage::find(self.frame.bytes(), end).filter(|_| !is_last) else { return false };
+        (self.handler, self.words) = (next.handler, next.words);
+        (self.body_at, self.body) = (next.at as u16, next.length as u32);
+        (self.seq, self.behind) = (self.seq.wrapping_add(1), self.behind - 1);
+        true
+    }
+
     /// A message of a coalesced frame whose body starts at `body_at`.
     #[inline(always)]
     pub(crate) fn coalesced(
@@ -92,7 +112,7 @@ impl<B: Buffer> Delivery<B> {
     ) -> Self {
         let &CoalescedMessage { handler, words, at, length } = message;
         let (body_at, body) = ((body_at + at) as u16, length as u32);
-        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: seq.0 as u16, frame }
+        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: seq.0 as u16, behind: 0, frame }
     }
 
     /// For the head of a long message: the head, the message's words, and the payload that the frame has.
@@ -119,7 +139,7 @@ impl<B: Buffer> Delivery<B> {
         let body = self.body();
         frame.space()?.get_mut(..body.len())?.copy_from_slice(body);
         frame.set_len(body.len());
-        Some(Delivery { body_at: 0, frame, ..*self })
+        Some(Delivery { body_at: 0, behind: 0, frame, ..*self })
     }
 
     /// The whole of the long message whose head this is. `frame` has its words, in network byte order, and its payload from
@@ -134,7 +154,7 @@ impl<B: Buffer> Delivery<B> {
     pub fn returned(flow: FlowId, class: Class, handler: u8, words: usize, body_at: usize, frame: B) -> Self {
         let body = frame.bytes().len().saturating_sub(body_at) as u32;
         let (words, body_at) = (words.min(MAX_WORDS) as u8, body_at as u16);
-        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: 0, frame }
+        Delivery { flow, class, kind: class.into(), handler, words, body_at, body, seq: 0, behind: 0, frame }
     }
 
     /// The same message, of which the credit was released already. Its kind is that of the segments that had the credit since.
@@ -166,9 +186,9 @@ impl<B: Buffer> Delivery<B> {
         MessageNumber { flow: self.flow, class: self.class, seq: self.seq }
     }
 
-    /// A second handle on the same message, for a message that outlives its handler.
+    /// A second handle on the same message, without those behind it, for a message that outlives its handler.
     pub fn share(&self) -> Self {
-        Delivery { frame: self.frame.share(), ..*self }
+        Delivery { frame: self.frame.share(), behind: 0, ..*self }
     }
 
     #[inline]

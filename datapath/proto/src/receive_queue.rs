@@ -176,22 +176,26 @@ impl ReceiveQueue {
         self.ahead.as_ref().is_some_and(|ahead| ahead.has(seq))
     }
 
-    /// A message was handled: grant its credit again. `false` if the credit is withheld, because the sender has more
+    /// Messages were handled: grant their credits again. Returns how many of these are withheld, because the sender has more
     /// than its share.
     #[inline]
     #[must_use]
-    pub(crate) fn release(&mut self) -> bool {
+    pub(crate) fn release(&mut self, count: u16) -> u16 {
         if mutants::is_active(Mutant::CreditLeak) && self.accepted.0.is_multiple_of(32) {
-            return true;
+            return 0;
         }
-        self.handled += 1;
-        if self.surplus > 0 {
-            self.surplus -= 1;
-            self.granted -= 1;
-            return false;
-        }
-        self.limit = self.limit.plus(1);
-        true
+        self.handled += count;
+        let withheld = if self.surplus == 0 { 0 } else { self.withhold(count) };
+        self.limit = self.limit.plus((count - withheld).into());
+        withheld
+    }
+
+    #[cold]
+    fn withhold(&mut self, most: u16) -> u16 {
+        let withheld = most.min(self.surplus);
+        self.surplus -= withheld;
+        self.granted -= withheld;
+        withheld
     }
 
     /// Whether the handled messages may be counted with later ones: the sender has its share, of which they are a small part.
@@ -300,7 +304,7 @@ mod tests {
     fn credit_is_advertised_once() {
         let mut queue = queue(u32::MAX - 3);
         for _ in 0..129 {
-            assert!(queue.release());
+            assert_eq!(queue.release(1), 0);
         }
         assert!(queue.is_urgent());
         assert_eq!(queue.take_ack().limit, Seq(u32::MAX - 3).plus(256 + 129));
@@ -312,7 +316,7 @@ mod tests {
         let (mut queue, mut gaps) = (ReceiveQueue::new(Seq(0), 8), Gaps::default());
         (0..8).for_each(|seq| _ = queue.accept(Seq(seq), &mut gaps));
         assert_eq!(queue.fit_to_share(3), 0);
-        assert_eq!((0..8).filter(|_| queue.release()).count(), 3, "five are not granted again");
+        assert_eq!([3, 4, 1].map(|count| queue.release(count)), [3, 2, 0], "five are not granted again");
         assert_eq!((queue.granted, queue.take_ack().limit), (3, Seq(11)));
         assert_eq!(queue.handled, 8);
         assert_eq!(queue.fit_to_share(5), 2);

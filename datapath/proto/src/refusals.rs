@@ -120,7 +120,7 @@ impl<B: Buffer> Core<B> {
         self.endpoints.refused.remove(&(flow, class, seq));
         record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps);
         self.endpoints.deliver_behind(record, class, seq.plus(1));
-        self.release(id, class);
+        self.release(id, class, 1);
     }
 
     /// Write a reject of a flow that is open.

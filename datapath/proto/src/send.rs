@@ -118,14 +118,15 @@ impl<B: Buffer> Core<B> {
         self.receiving.note_answered();
     }
 
-    /// From above: a delivered message has been handled. Its credit goes back to the sender: with the next frame, or at
-    /// once when many have gathered.
+    /// From above: this many delivered messages have been handled. Their credits go back to the sender: with the next frame, or
+    /// at once when many have gathered.
     #[inline]
-    pub fn release(&mut self, flow: FlowId, class: Class) {
+    pub fn release(&mut self, flow: FlowId, class: Class, count: u16) {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
-        if !queue.release() {
-            self.receiving.budget.release(1);
+        let withheld = queue.release(count);
+        if withheld > 0 {
+            self.receiving.budget.release(withheld);
         }
         if queue.is_urgent() {
             record.queue_ack(&mut self.sending.acks_due);
@@ -141,21 +142,24 @@ impl<B: Buffer> Core<B> {
 
     /// Output: the next message for an endpoint, replies first. Requests wait until a slot can be set aside for their
     /// reply.
-    #[inline]
     pub fn poll_deliver(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        self.poll_reply(endpoint).or_else(|| self.poll_request(endpoint))
+        let first = self.poll_reply(endpoint).or_else(|| self.poll_request(endpoint))?;
+        Some(self.only_first(endpoint, first))
     }
 
-    /// Output: the next reply for an endpoint.
+    /// Output: the next reply for an endpoint, with those [behind it](Delivery::behind) in its frame. Call
+    /// [`next_in_frame`](Delivery::next_in_frame) for each of these, or [`keep_behind`](Self::keep_behind).
     #[inline]
     pub fn poll_reply(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.endpoints.pop(endpoint, Class::Reply)
     }
 
-    /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
+    /// Output: the next request for an endpoint, with those [behind it](Delivery::behind) in its frame. `None` also if no slot
+    /// can be set aside for its reply. Those behind it have no right to reply yet: call [`next_request`](Self::next_request) for each,
+    /// or [`keep_behind`](Self::keep_behind).
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if self.slots.free.len() <= self.receiving.replies_owed + FOR_SEGMENTS {
+        if !self.has_slot_for_reply() {
             return None;
         }
         let request = self.endpoints.pop(endpoint, Class::Request)?;
@@ -163,7 +167,40 @@ impl<B: Buffer> Core<B> {
         Some(request)
     }
 
-    /// Output: the next message for an endpoint that replies to none: no slot is set aside.
+    /// Output: go on to the request behind this one in its frame. `false`, with nothing changed, if there is none, or no slot can be
+    /// set aside for its reply.
+    #[inline]
+    pub fn next_request(&mut self, request: &mut Delivery<B>) -> bool {
+        let is_next = self.has_slot_for_reply() && request.next_in_frame();
+        self.receiving.replies_owed += usize::from(is_next);
+        is_next
+    }
+
+    #[inline]
+    fn has_slot_for_reply(&self) -> bool {
+        self.slots.free.len() > self.receiving.replies_owed + FOR_SEGMENTS
+    }
+
+    /// From above: of the messages behind the first one in a frame, this many were handled, the last one of them is `last`. The others
+    /// are the next ones of their endpoint again.
+    pub fn keep_behind(&mut self, endpoint: EndpointId, handled: u16, last: &mut Delivery<B>) {
+        let others = last.next_in_frame().then(|| Delivery { behind: last.behind, ..last.share() });
+        last.behind = 0;
+        self.endpoints.put_back(endpoint, handled, others);
+    }
+
+    /// As [`keep_behind`](Self::keep_behind), before the message is handled. Returns it alone.
+    #[inline]
+    pub fn only_first(&mut self, endpoint: EndpointId, mut messages: Delivery<B>) -> Delivery<B> {
+        if messages.behind == 0 {
+            return messages;
+        }
+        let first = messages.share();
+        self.keep_behind(endpoint, 0, &mut messages);
+        first
+    }
+
+    /// Output: the next message for an endpoint that replies to none, with those behind it in its frame: no slot is set aside.
     #[inline]
     pub fn poll_one_way(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.endpoints.pop(endpoint, Class::Request).or_else(|| self.poll_reply(endpoint))

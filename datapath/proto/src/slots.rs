@@ -164,7 +164,7 @@ impl<B: Buffer> Slot<B> {
         let frame = self.whole(body_at)?;
         if kind != Kind::Coalesced(class) {
             let (body_at, seq) = (body_at as u16, seq.0 as u16);
-            return Some(Delivery { flow, class, kind, handler, words, body_at, body, seq, frame });
+            return Some(Delivery { flow, class, kind, handler, words, body_at, body, seq, behind: 0, frame });
         }
         let item = Body::from_body(frame.bytes().get(body_at..)?).ok()?.items().nth(place.into())?;
         Some(Delivery::coalesced(flow, class, &item, body_at, seq.plus(place.into()), frame))

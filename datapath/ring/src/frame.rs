@@ -176,18 +176,9 @@ impl Buffer for Frame {
 
     #[inline]
     fn share(&self) -> Frame {
-        self.slot().add_handles(1);
+        self.slot().add_handle();
         let Frame { region, data, number_and_length, _not_sync } = *self;
         Frame { region, data, number_and_length, _not_sync }
-    }
-
-    /// # Panics
-    /// There are more than 16 million, which no frame has messages for.
-    #[inline]
-    fn share_many(&self, count: usize) -> impl Iterator<Item = Frame> {
-        self.slot().add_handles(count);
-        let Frame { region, data, number_and_length, _not_sync } = *self;
-        (0..count).map(move |_| Frame { region, data, number_and_length, _not_sync })
     }
 }
 

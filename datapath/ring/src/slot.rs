@@ -18,9 +18,6 @@ pub(crate) struct Slot {
 /// A limit that only leaked handles reach.
 const TOO_MANY: u32 = u32::MAX / 2;
 
-/// The most handles that one call adds. A hundred threads that add as many at this moment do not get from [`TOO_MANY`] to a wrap.
-pub(crate) const MAX_ADDED: usize = 1 << 24;
-
 impl Slot {
     pub(crate) fn new() -> Slot {
         Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::default() }
@@ -41,24 +38,19 @@ impl Slot {
         self.handles.load(Acquire) == 1
     }
 
-    /// Add `count` handles. The caller holds one, and no second thread uses that
+    /// Add a handle. The caller holds one, and no second thread uses that
     /// very handle now (frames are not `Sync`).
-    ///
-    /// # Panics
-    /// There are more than [`MAX_ADDED`]. A count that is cut to fit would leave handles that are not counted.
     #[inline]
-    pub(crate) fn add_handles(&self, count: usize) {
-        assert!(count <= MAX_ADDED, "{count} handles at once are more than {MAX_ADDED}");
-        let count = count as u32;
+    pub(crate) fn add_handle(&self) {
         if self.is_unique() {
             // Nobody else can count up or down, so this needs no
             // read-modify-write. The store ends the release sequence of earlier
-            // decrements; `is_unique` has acquired them, and the new handles
-            // reach other threads only through us. One and `MAX_ADDED` do not wrap.
-            return self.handles.store(1 + count, Relaxed);
+            // decrements; `is_unique` has acquired them, and the new handle
+            // reaches other threads only through us.
+            return self.handles.store(2, Relaxed);
         }
         // Relaxed: the frame is reachable through the handle that we have.
-        if self.handles.fetch_add(count, Relaxed) > TOO_MANY {
+        if self.handles.fetch_add(1, Relaxed) > TOO_MANY {
             // As Arc does: a wrapped count would be a use after free.
             std::process::abort();
         }

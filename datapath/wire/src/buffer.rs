@@ -18,9 +18,4 @@ pub trait Buffer: Sized {
 
     /// A second handle on the same frame.
     fn share(&self) -> Self;
-
-    /// More handles on the same frame. Take them all: one that is not taken is never dropped.
-    fn share_many(&self, count: usize) -> impl Iterator<Item = Self> {
-        (0..count).map(|_| self.share())
-    }
 }

@@ -72,6 +72,16 @@ pub struct CoalescedMessage {
     pub length: usize,
 }
 
+impl CoalescedMessage {
+    /// The message whose header is here. It may say that it goes beyond these bytes.
+    #[inline]
+    pub fn find(bytes: &[u8], at: usize) -> Option<Self> {
+        let &[high, low, handler, words] = bytes.get(at..)?.first_chunk::<MESSAGE_HEADER>()?;
+        let length = u16::from_be_bytes([high, low]).into();
+        Some(CoalescedMessage { handler, words, at: at + MESSAGE_HEADER, length })
+    }
+}
+
 /// A valid body: at least one message, and the last ends where the body ends.
 ///
 /// ```
@@ -109,22 +119,28 @@ impl<'a> Body<'a> {
     /// Why none of them can be used.
     #[inline]
     pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
-        let (mut items, mut count, mut others) = (Items { rest: body, at: 0 }, 0, 0);
+        let (mut items, mut count, mut others) = (Items { body, at: 0 }, 0, 0);
         let first = body.get(2).copied().unwrap_or(0);
         for item in &mut items {
             count += 1;
             others |= item.handler ^ first;
-            if item.words as usize > HEAD_WORDS || item.words as usize * WORD_BYTES > item.length {
+            if item.words as usize >= HEAD_WORDS {
+                if item.words as usize > HEAD_WORDS {
+                    return Err(Reason::Words);
+                }
+                others = u8::MAX;
+            }
+            if item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
             }
         }
-        if !items.rest.is_empty() || body.is_empty() {
+        if items.at != body.len() || body.is_empty() {
             return Err(Reason::Body);
         }
         Ok(Body { body, count, handler: (others == 0).then_some(first) })
     }
 
-    /// The handler of all its messages, if it is one.
+    /// The handler of all its messages, if they have one, and none of them is the head of a long message.
     #[inline]
     pub fn handler(&self) -> Option<u8> {
         self.handler
@@ -139,14 +155,13 @@ impl<'a> Body<'a> {
     /// Its messages, in the order of their numbers.
     #[inline]
     pub fn items(&self) -> impl Iterator<Item = CoalescedMessage> + use<'a> {
-        Items { rest: self.body, at: 0 }
+        Items { body: self.body, at: 0 }
     }
 }
 
-/// The messages that are left.
+/// The messages from `at` on.
 struct Items<'a> {
-    rest: &'a [u8],
-    /// Where they start in the body.
+    body: &'a [u8],
     at: usize,
 }
 
@@ -156,11 +171,12 @@ impl Iterator for Items<'_> {
     /// The next message, if it is all there.
     #[inline]
     fn next(&mut self) -> Option<CoalescedMessage> {
-        let (&[high, low, handler, words], rest) = self.rest.split_first_chunk::<MESSAGE_HEADER>()?;
-        let length = u16::from_be_bytes([high, low]) as usize;
-        self.rest = rest.get(length..)?;
-        let at = self.at + MESSAGE_HEADER;
-        self.at = at + length;
-        Some(CoalescedMessage { handler, words, at, length })
+        let message = CoalescedMessage::find(self.body, self.at)?;
+        let end = message.at + message.length;
+        if end > self.body.len() {
+            return None;
+        }
+        self.at = end;
+        Some(message)
     }
 }

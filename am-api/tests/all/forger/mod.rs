@@ -92,7 +92,7 @@ impl Forger {
         let (core, end) = (self.engine.core_mut(), self.end);
         while let Some(part) = core.poll_bulk(end) {
             self.gets.extend(Notice::parse(part.payload()).filter(|notice| notice.what == NoticeKind::Get));
-            core.release(part.flow, part.class);
+            core.release(part.flow, part.class, 1);
         }
     }
 

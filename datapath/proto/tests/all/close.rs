@@ -79,9 +79,14 @@ fn a_close_that_is_lost_is_repeated_and_so_is_its_answer() {
     }
 }
 
-/// A pair. Beta has handled three of alpha's eight requests.
-fn three_of_eight(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) {
+/// A pair. Beta has handled three of alpha's eight requests. They wait together if an earlier one has been there.
+fn three_of_eight(seed: u64, is_first: bool) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) {
     let (mut net, [alpha, beta], flow, theirs) = pair(seed);
+    if !is_first {
+        net.send(alpha.0, flow, Class::Request, 0, b"").unwrap();
+        net.idle(SECOND);
+        net.extract(beta.0, beta.1).expect("a request");
+    }
     for word in 0..8 {
         net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
     }
@@ -93,32 +98,36 @@ fn three_of_eight(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) 
 
 #[test]
 fn closing_an_endpoint_reports_its_unhandled_messages() {
-    let (mut net, [alpha, beta], flow, _) = three_of_eight(3);
-    for word in 8..10 {
-        net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
+    for is_first in [true, false] {
+        let (mut net, [alpha, beta], flow, _) = three_of_eight(3, is_first);
+        for word in 8..10 {
+            net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
+        }
+        // They leave and are lost.
+        net.faults.drop = 1.0;
+        net.drain();
+        net.faults.drop = 0.0;
+        net.core(beta.0).close_endpoint(beta.1, &[]);
+        net.idle(SECOND);
+        assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
+        assert_eq!(returned(&mut net, alpha), [(8, Fate::NotDelivered), (9, Fate::NotDelivered)]);
+        nothing_is_left(&mut net, beta.0);
+        net.core(alpha.0).close(flow);
+        nothing_is_left(&mut net, alpha.0);
     }
-    // They leave and are lost.
-    net.faults.drop = 1.0;
-    net.drain();
-    net.faults.drop = 0.0;
-    net.core(beta.0).close_endpoint(beta.1, &[]);
-    net.idle(SECOND);
-    assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
-    assert_eq!(returned(&mut net, alpha), [(8, Fate::NotDelivered), (9, Fate::NotDelivered)]);
-    nothing_is_left(&mut net, beta.0);
-    net.core(alpha.0).close(flow);
-    nothing_is_left(&mut net, alpha.0);
 }
 
 /// A program that closes a connection and then drops its node.
 #[test]
 fn closing_a_flow_and_then_its_endpoint_reports_unhandled_messages() {
-    let (mut net, [alpha, beta], _, theirs) = three_of_eight(9);
-    net.core(beta.0).close(theirs);
-    net.core(beta.0).close_endpoint(beta.1, &[]);
-    net.idle(SECOND);
-    assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
-    nothing_is_left(&mut net, beta.0);
+    for is_first in [true, false] {
+        let (mut net, [alpha, beta], _, theirs) = three_of_eight(9, is_first);
+        net.core(beta.0).close(theirs);
+        net.core(beta.0).close_endpoint(beta.1, &[]);
+        net.idle(SECOND);
+        assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
+        nothing_is_left(&mut net, beta.0);
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Graph {
         for _ in 0..self.random.random_range(0..4) {
             let Some(delivery) = self.net.core(at).poll_deliver(self.programs[at].endpoint) else { break };
             let Delivery { flow, class, .. } = delivery;
-            self.net.core(at).release(flow, class);
+            self.net.core(at).release(flow, class, 1);
             if class == Class::Reply {
                 self.counts[4] += 1;
                 continue;

@@ -114,7 +114,7 @@ fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(
     assert_eq!(asked.payload(), b"question");
     let answer = |place: &mut [u8]| place.copy_from_slice(b"answer");
     core.send(*flow, Class::Reply, 0, 0, Buf::fresh(512), 6, answer).unwrap();
-    core.release(*flow, Class::Request);
+    core.release(*flow, Class::Request, 1);
     let mut answered = false;
     drain(core, |parsed| answered |= parsed.payload == b"answer");
     assert!(answered);

@@ -48,7 +48,7 @@ fn loss_duplicates_and_delays_change_no_order() {
             while let Some(request) = net.core(1).poll_deliver(there) {
                 asked.push(request.words().at(0));
                 net.send(1, request.flow, Class::Reply, request.words().at(0), b"").unwrap();
-                net.core(1).release(request.flow, Class::Request);
+                net.core(1).release(request.flow, Class::Request, 1);
             }
             answered.extend(words(net, 0, here));
             answered.len() as u64 == COUNT

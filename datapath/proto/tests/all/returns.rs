@@ -337,7 +337,7 @@ fn two_nodes_that_are_full_of_each_others_requests_go_on() {
                         Class::Request => net.send(at, got.flow, Class::Reply, 0, b"").unwrap(),
                         Class::Reply => answered += 1,
                     }
-                    net.core(at).release(got.flow, got.class);
+                    net.core(at).release(got.flow, got.class, 1);
                 }
             }
         }

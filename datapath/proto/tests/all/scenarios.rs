@@ -255,7 +255,7 @@ impl Storm {
                     Class::Request => net.core(at).decline_reply(got.flow),
                     Class::Reply => {}
                 }
-                net.core(at).release(got.flow, got.class);
+                net.core(at).release(got.flow, got.class, 1);
             }
         }
     }

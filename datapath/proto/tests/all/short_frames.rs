@@ -47,7 +47,7 @@ fn play(seed: u64, wiring: Wiring, way: Option<Mutant>) -> Story {
         {
             messages.push((1, request.class, request.words().at(0), request.payload().to_vec()));
             _ = net.send(1, request.flow, Class::Reply, request.words().at(0), request.payload());
-            net.core(1).release(request.flow, request.class);
+            net.core(1).release(request.flow, request.class, 1);
         }
         while let Some(reply) = net.extract(0, here) {
             messages.push((0, reply.class, reply.words().at(0), reply.payload().to_vec()));

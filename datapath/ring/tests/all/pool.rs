@@ -71,21 +71,6 @@ fn a_shared_frame_is_read_only_and_comes_home_once() {
 }
 
 #[test]
-fn many_handles_at_once_are_each_counted() {
-    let pool = pool();
-    let frame = pool.copy(b"ours").unwrap();
-    for before in 0..2 {
-        let others: Vec<_> = (0..before).map(|_| frame.share()).collect();
-        let many: Vec<_> = frame.share_many(3).collect();
-        assert!(many.len() == 3 && many.iter().all(|handle| handle.bytes() == b"ours" && !handle.is_unique()));
-        drop((others, many));
-        assert!(frame.is_unique());
-    }
-    drop(frame);
-    assert_eq!(pool.available(), 4);
-}
-
-#[test]
 fn handles_have_lengths_of_their_own() {
     let pool = pool();
     let frame = pool.copy(b"hello").unwrap();

@@ -17,18 +17,11 @@ pub(crate) fn attempt<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// The most handles that [`Buffer::share_many`] gives.
-const MAX_ADDED: usize = 1 << 24;
-/// Few enough that no frame reaches the count at which the process is aborted.
-const MAX_BIG: usize = 100;
-
 /// A pool, the handles that a program holds, and the number of handles of each frame that it has lost.
 struct World {
     pool: Pool,
     held: Vec<Frame>,
     lost: Vec<usize>,
-    big: usize,
-    may_panic: bool,
 }
 
 impl World {
@@ -42,8 +35,7 @@ impl World {
         match step % 10 {
             0 | 1 => self.held.extend(self.pool.take()),
             _ if count == 0 => (),
-            2 => self.held.push(self.held[at].share()),
-            3 => self.share_many(number),
+            2 | 3 => self.held.push(self.held[at].share()),
             4 => {
                 let frame = &mut self.held[at];
                 frame.set_len(number);
@@ -74,23 +66,6 @@ impl World {
         }
     }
 
-    /// A few of the handles are held, and the others are not taken, and so are lost.
-    fn share_many(&mut self, number: usize) {
-        let frame = &self.held[number % self.held.len()];
-        self.big += usize::from(number <= MAX_ADDED);
-        if number <= MAX_ADDED && self.big > MAX_BIG {
-            return;
-        }
-        if number > MAX_ADDED {
-            // Refused before a handle is made.
-            assert!(!self.may_panic || attempt(|| frame.share_many(number).next()).is_none());
-            return;
-        }
-        let few: Vec<Frame> = frame.share_many(number).take(8).collect();
-        self.lost[frame.index()] += number - few.len();
-        self.held.extend(few);
-    }
-
     /// The bytes can be written through the only handle, and through no other.
     fn write(&mut self, at: usize) {
         let (index, room) = (self.held[at].index(), self.held[at].room());
@@ -105,10 +80,9 @@ impl World {
 /// The layout of the pool of [`play_frames`].
 pub(crate) const LAYOUT: Layout = Layout { frames: 3, stride: 64, headroom: 16 };
 
-/// Frames and their handles. `may_panic`: a call that refuses its arguments does not end the process. Returns the handles that are left,
-/// and whether any was lost.
-pub(crate) fn play_frames(pool: &Pool, script: &Script, may_panic: bool) -> (Vec<Frame>, bool) {
-    let mut world = World { pool: pool.clone(), held: vec![], lost: vec![0; LAYOUT.frames], big: 0, may_panic };
+/// Frames and their handles. Returns the handles that are left, and whether any was lost.
+pub(crate) fn play_frames(pool: &Pool, script: &Script) -> (Vec<Frame>, bool) {
+    let mut world = World { pool: pool.clone(), held: vec![], lost: vec![0; LAYOUT.frames] };
     script.iter().for_each(|(step, number)| world.apply(*step, *number));
     (world.held, world.lost != [0; LAYOUT.frames])
 }

@@ -94,7 +94,7 @@ impl Host {
                     None => core.decline_reply(flow),
                 }
             }
-            self.engine.core_mut().release(flow, class);
+            self.engine.core_mut().release(flow, class, 1);
         }
     }
 

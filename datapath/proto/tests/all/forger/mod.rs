@@ -222,12 +222,12 @@ impl Play {
             {
                 self.net.core(at).decline_reply(got.flow);
             }
-            self.net.core(at).release(got.flow, got.class);
+            self.net.core(at).release(got.flow, got.class, 1);
         }
         let core = self.net.core(at);
         while let Some(part) = core.poll_bulk(end) {
             assert!(part.payload().len() <= part.frame.bytes().len());
-            core.release(part.flow, part.class);
+            core.release(part.flow, part.class, 1);
         }
         while core.poll_returned(end).is_some() {}
         while core.poll_event().is_some() || core.poll_command().is_some() {}

@@ -364,7 +364,7 @@ impl Net {
         if delivery.class == Class::Request {
             self.core(at).decline_reply(delivery.flow);
         }
-        self.core(at).release(delivery.flow, delivery.class);
+        self.core(at).release(delivery.flow, delivery.class, 1);
         Some(delivery)
     }
 
@@ -374,7 +374,7 @@ impl Net {
         assert_eq!(request.class, Class::Request);
         let payload = request.payload().to_vec();
         self.send(at, request.flow, Class::Reply, request.words().at(0), &payload).unwrap();
-        self.core(at).release(request.flow, Class::Request);
+        self.core(at).release(request.flow, Class::Request, 1);
         true
     }
 

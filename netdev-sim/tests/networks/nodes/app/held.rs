@@ -71,7 +71,7 @@ impl App {
             checks.deliveries.check_unchanged(message.words().as_slice(), message.payload())?;
             drop(message);
             checks.credits.released(serial, class);
-            engine.core_mut().release(flow, class);
+            engine.core_mut().release(flow, class, 1);
         }
         Ok(())
     }

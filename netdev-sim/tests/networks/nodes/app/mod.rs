@@ -278,7 +278,7 @@ impl App {
         }
         drop(message);
         checks.credits.released(serial, class);
-        engine.core_mut().release(flow, class);
+        engine.core_mut().release(flow, class, 1);
         Ok(())
     }
 
