@@ -157,9 +157,9 @@ fn the_first_outcome_holds() {
         sender.try_request(request.message.from(), HandlerId(1), &[id.0, 0], &42_u64.to_le_bytes()).unwrap();
         held.push(request.token);
     });
-    let call = StoreClient::new(&rpc.peer("beta").unwrap().within(50 * MS)).double(21);
+    let call = StoreClient::new(&rpc.peer("beta").unwrap().within(500 * MS)).double(21);
     let (mut held, start) = (vec![], Instant::now());
-    while start.elapsed() < 150 * MS {
+    while start.elapsed() < 700 * MS {
         rpc.poll();
         raw.poll(&mut held);
     }

@@ -64,17 +64,17 @@ fn a_panic_is_the_outcome_of_its_call_only() {
 #[test]
 fn a_deadline_ends_a_call_on_both_sides() {
     let (mut sides, _, shelf) = served();
-    let store = StoreClient::new(&peer(&sides[0], "beta").within(30 * MS));
+    let store = StoreClient::new(&peer(&sides[0], "beta").within(300 * MS));
     let begin = Instant::now();
     assert_eq!(drive(&mut sides, store.wait_for("color")), Err(CallError::Deadline));
-    assert!(begin.elapsed() >= 30 * MS, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= 300 * MS, "{:?}", begin.elapsed());
     until(&mut sides, "the task has ended", |sides| sides[1].rpc.under_way() == 0);
     assert_eq!(shelf.cancelled.lock().unwrap().len(), 1);
     // Sent, and not answered at all.
     let begin = Instant::now();
     let call = store.get("color");
     assert_eq!(drive(&mut sides[..1], call), Err(CallError::Deadline));
-    assert!(begin.elapsed() >= 30 * MS, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= 300 * MS, "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn a_call_that_is_dropped_ends_its_streams() {
     nothing_is_left(&mut sides);
     assert_eq!(*numbers.ended.borrow(), [StreamError::Closed]);
     // And its deadline.
-    let hurried = FeedClient::new(&peer(&sides[0], "beta").within(20 * MS));
+    let hurried = FeedClient::new(&peer(&sides[0], "beta").within(300 * MS));
     let (call, mut numbers) = hurried.sum();
     assert_eq!(drive(&mut sides, numbers.send(&1)), Ok(()));
     let outcome = drive(&mut sides, call);
