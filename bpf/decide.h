@@ -58,7 +58,8 @@ struct table {
 	__u16 node;	  /* the entry of the node's socket */
 	__u32 rx_full;	  /* no room for requests: they bounce on flows with a reject template */
 	__u32 unknown_flow; /* the last unknown flow that a frame named; 0: none since user space looked */
-	__u32 zero;
+	__u16 plain_type;   /* the EtherType of usual frames in plain */
+	__u16 zero;
 	/*
 	 * Low byte: the index of the flow's socket, plus one; 0: no such flow, as flow 0.
 	 * High byte: the receive queue to which that socket is bound. One entry for both costs one cache line.

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Finds the socket of a usual frame: a request or a reply in bare or split framing, to this node. Nearly all frames are usual, and this
- * executes a third of decide()'s instructions. It answers as decide() would. Whatever is unusual it leaves to decide(), and so it needs no
- * reasons.
+ * Finds the socket of a usual frame: one of a flow, to this node. Nearly all frames are usual, and this executes a third of decide()'s
+ * instructions. It answers as decide() would. Whatever is unusual it leaves to decide(), and so it needs no reasons.
  *
  *	destination, group bit, local bit ─▶ EtherType ─▶ version, kind ─▶ length ─▶ the flow's entry: queue, socket
  *
@@ -14,12 +13,14 @@
 
 /*
  * The first 8 bytes of a frame, without the bits behind the group bit and the local bit of the source. User space computes the same of what
- * it wants: table.usual_to.
+ * it wants: table.usual_to. A frame in plain may have any source.
  */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define USUAL_TO(word) ((word) << 14)
+#define WITHOUT_SOURCE(word) ((word) << 2)
 #else
 #define USUAL_TO(word) ((word) & ~0xfcffull)
+#define WITHOUT_SOURCE(word) ((word) & ~0x0300ull)
 #endif
 
 /* Where a bit of the header is in the first byte of the source. */
@@ -27,15 +28,29 @@
 
 /* Of this byte in bare the version, which is 0, and the upper bits of a message's words. */
 #define BARE_FORM_MASK (1 << IN_FIRST_BYTE(BARE_VERSION_SHIFT) | (BARE_FORM_EXTENDED - 1) << IN_FIRST_BYTE(BARE_FORM_SHIFT))
+/* Its version and form in a frame of an extended kind. */
+#define BARE_EXTENDED (BARE_FORM_EXTENDED << IN_FIRST_BYTE(BARE_FORM_SHIFT))
 /* In split this byte is no smaller. */
 #define FIRST_SPLIT_FORM (VERSION_SPLIT << IN_FIRST_BYTE(VERSION_SHIFT))
 
 /* A test builds this with wrong values, to see that the comparison finds them. */
+#ifndef USUAL_FIELD_BITS
+#define USUAL_FIELD_BITS 3
+#endif
 #ifndef LAST_BARE_FORM
 #define LAST_BARE_FORM ((HEAD_WORDS - 1) << IN_FIRST_BYTE(BARE_FORM_SHIFT))
 #endif
-#ifndef FIELDS_OF_USUAL
-#define FIELDS_OF_USUAL FIELD_EXTENDED
+#ifndef BARE_EXTENDED_MASK
+#define BARE_EXTENDED_MASK (1 << IN_FIRST_BYTE(BARE_VERSION_SHIFT) | 0xf << IN_FIRST_BYTE(BARE_FORM_SHIFT))
+#endif
+#ifndef UNUSUAL_CODE
+#define UNUSUAL_CODE CODE_CONTROL
+#endif
+#ifndef LAST_USUAL_CODE
+#define LAST_USUAL_CODE CODE_GET
+#endif
+#ifndef USUAL_FLOWS
+#define USUAL_FLOWS FLOW_COUNT
 #endif
 #ifndef USUAL_NARROW_OTHERS
 #define USUAL_NARROW_OTHERS NARROW_OTHERS
@@ -56,6 +71,14 @@ _Static_assert(BARE_FORM_MASK == 0xb0 && HEAD_WORDS == 5, "forms above 5 have tw
 				       1 + (units) + (length) % (others))
 #define NARROW(length) CODE(length, NARROW_UNITS, USUAL_NARROW_OTHERS)
 #define WIDE(length) CODE(length, WIDE_UNITS, USUAL_WIDE_OTHERS)
+
+/* Bits of a byte of a header in split, in its first eight bytes. In plain they are one byte later. */
+#define IN_START(at, bits) from_be64((__u64)(bits) << 8 * (7 - (at)))
+#define LENGTH_IN_START(code) (IN_START(SPLIT_FORM_AT, (code) >> 8) | IN_START(SPLIT_LENGTH_AT, (code)&0xff))
+#define WIDE_START(length) LENGTH_IN_START(WIDE(length))
+
+_Static_assert(PLAIN_FORM_AT == SPLIT_FORM_AT + 1 && PLAIN_LENGTH_AT == SPLIT_LENGTH_AT + 1, "split and plain are alike");
+
 #define CODES_4(of, at) of(at), of(at + 1), of(at + 2), of(at + 3)
 #define CODES_16(of, at) CODES_4(of, at), CODES_4(of, at + 4), CODES_4(of, at + 8), CODES_4(of, at + 12)
 #define CODES_64(of, at) CODES_16(of, at), CODES_16(of, at + 16), CODES_16(of, at + 32), CODES_16(of, at + 48)
@@ -63,7 +86,7 @@ _Static_assert(BARE_FORM_MASK == 0xb0 && HEAD_WORDS == 5, "forms above 5 have tw
 #define CODES_1024(of, at) CODES_256(of, at), CODES_256(of, at + 256), CODES_256(of, at + 512), CODES_256(of, at + 768)
 
 static const __u8 narrow_codes[LENGTHS] = { CODES_1024(NARROW, 0), CODES_1024(NARROW, 1024) };
-static const __u16 wide_codes[LENGTHS] = { CODES_1024(WIDE, 0), CODES_1024(WIDE, 1024) };
+static const __u64 wide_starts[LENGTHS] = { CODES_1024(WIDE_START, 0), CODES_1024(WIDE_START, 1024) };
 
 /* Volatile: the compiler would make one load of several, and then take its result apart. */
 #define BYTE(bytes, at) (*((const volatile __u8 *)(bytes) + (at)))
@@ -95,50 +118,109 @@ static inline __u32 on_queue(const struct xdp_md *ctx, const struct table *table
 	return *(const __u16 *)((const __u8 *)table->flows + at) ^ ctx->rx_queue_index << 8;
 }
 
-/* The code of a length: `codes` is a table above. The verifier of 5.10 does not see that the length is bounded. */
-#define HAS_CODE(codes, length, pieces, code)                                                                          \
-	((length) < LENGTHS && (codes)[(pieces) ? (length) : MASKED(length, LENGTHS - 1)] == (code))
+/* Keeps a number in one register, and what comes before apart from what follows. */
+#define SETTLE(number) asm("" : "+r"(number))
+
+/* Whether a frame of an extended kind can be of a flow. Two jumps: the compiler would make numbers of both conditions. */
+static inline int is_of_flow(__u32 code)
+{
+	if (code == UNUSUAL_CODE)
+		return 0;
+	SETTLE(code);
+	return code <= LAST_USUAL_CODE;
+}
+
+/* An entry of a table above. The verifier of 5.10 does not see that the length is bounded. */
+#define FOR_LENGTH(table, length, pieces) ((table)[(pieces) ? (length) : MASKED(length, LENGTHS - 1)])
 
 static inline int has_bare_length(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, __u64 source)
 {
-	__u64 length;
+	__u64 length, code = source >> (BARE_LENGTH_SHIFT + 16) & 0x7f;
 
 	if (is_short)
 		return !(PAIR(bytes, BARE_NUMBER_AT - 1) & from_be16(0x7f << (BARE_LENGTH_SHIFT - 8)));
 	length = length_of(ctx, pieces);
-	return HAS_CODE(narrow_codes, length, pieces, (source >> (BARE_LENGTH_SHIFT + 16) & 0x7f));
+	return likely(length < LENGTHS) && code == FOR_LENGTH(narrow_codes, length, pieces);
 }
 
-static inline int has_split_length(struct xdp_md *ctx, int pieces, int is_short, const __u8 *payload)
+static inline __u32 usual_bare(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, __u64 source,
+			       const struct table *table)
 {
-	__u32 code = length_code(BYTE(payload, SPLIT_FORM_AT), BYTE(payload, SPLIT_LENGTH_AT));
-	__u64 length;
+	if (!likely(has_bare_length(ctx, pieces, is_short, bytes, source)))
+		return NOT_USUAL;
+	return on_queue(ctx, table, ENTRY_AT(source, BARE_FLOW_SHIFT));
+}
 
-	if (is_short)
-		return code == LENGTH_SHORT;
-	length = length_of(ctx, pieces);
-	return HAS_CODE(wide_codes, length, pieces, code);
+static inline __u64 wide_start(struct xdp_md *ctx, int pieces)
+{
+	__u64 length = length_of(ctx, pieces);
+
+	return likely(length < LENGTHS) ? FOR_LENGTH(wide_starts, length, pieces) : ~0ull;
+}
+
+/*
+ * Whether a header in split is that of a usual frame, or one in plain without its version. One comparison covers kind and length, and these
+ * `zeros`.
+ */
+static inline int is_usual_start(struct xdp_md *ctx, int pieces, int is_short, __u64 start, int code_at, __u64 zeros)
+{
+	__u64 wanted = is_short ? LENGTH_IN_START(LENGTH_SHORT) : wide_start(ctx, pieces);
+	__u64 mask = LENGTH_IN_START(0x7ff) | zeros;
+
+	if (likely((start & (mask | IN_START(SPLIT_FORM_AT, FIELD_EXTENDED << FORM_KIND_SHIFT))) == wanted))
+		return 1;
+	mask |= IN_START(SPLIT_FORM_AT, USUAL_FIELD_BITS << FORM_KIND_SHIFT);
+	wanted |= IN_START(SPLIT_FORM_AT, FIELD_EXTENDED << FORM_KIND_SHIFT);
+	return (start & mask) == wanted && is_of_flow(from_be64(start) >> 8 * (7 - code_at) & 0xff);
+}
+
+static inline __u32 usual_split(struct xdp_md *ctx, int pieces, int is_short, const __u8 *header, __u64 source,
+				const struct table *table)
+{
+	__u64 start = *(const __u64 *)header;
+
+	if (!likely(is_usual_start(ctx, pieces, is_short, start, SPLIT_CODE_AT, 0)))
+		return NOT_USUAL;
+	return on_queue(ctx, table, ENTRY_AT(source, SPLIT_FLOW_SHIFT));
+}
+
+/* A flow has two bits more in plain, which are 0. */
+static inline __u32 usual_plain(struct xdp_md *ctx, int pieces, int is_short, const __u8 *header, const struct table *table)
+{
+	__u64 start = *(const __u64 *)(header + 1);
+
+	if (BYTE(header, PLAIN_VERSION_AT) != VERSION_PLAIN)
+		return NOT_USUAL;
+	if (!likely(is_usual_start(ctx, pieces, is_short, start, PLAIN_CODE_AT - 1,
+				   IN_START(PLAIN_FLOW_AT - 1, 0xff & ~((USUAL_FLOWS - 1) >> 8)))))
+		return NOT_USUAL;
+	return on_queue(ctx, table, MASKED(from_be64(start) >> (8 * (7 - PLAIN_FLOW_AT) - 1), (FLOW_COUNT - 1) << 1));
+}
+
+static inline __u32 usual_hidden(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, const struct table *table)
+{
+	__u64 source = from_be64(*(const __u64 *)(bytes + 6));
+
+	if (likely((BYTE(bytes, 6) & BARE_FORM_MASK) <= LAST_BARE_FORM))
+		return usual_bare(ctx, pieces, is_short, bytes, source, table);
+	if (likely(BYTE(bytes, 6) >= FIRST_SPLIT_FORM))
+		return usual_split(ctx, pieces, is_short, bytes + ETHERNET_BYTES, source, table);
+	if ((BYTE(bytes, 6) & BARE_EXTENDED_MASK) != BARE_EXTENDED || !is_of_flow(source >> (BARE_CODE_SHIFT + 16) & 0xff))
+		return NOT_USUAL;
+	return usual_bare(ctx, pieces, is_short, bytes, source, table);
 }
 
 /* usual() for a frame of 60 bytes, and for a longer one. */
 static inline __u32 usual_of(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, const struct table *table)
 {
 	const struct frame *frame = (const void *)bytes;
-	__u64 source;
+	__u64 to = USUAL_TO(*(const __u64 *)bytes);
 
-	if (!likely(USUAL_TO(*(const __u64 *)bytes) == table->usual_to && frame->ethertype == table->usual_type))
-		return NOT_USUAL;
-	source = from_be64(*(const __u64 *)(bytes + 6));
-	if (likely((BYTE(bytes, 6) & BARE_FORM_MASK) <= LAST_BARE_FORM)) {
-		if (!likely(has_bare_length(ctx, pieces, is_short, bytes, source)))
-			return NOT_USUAL;
-		return on_queue(ctx, table, ENTRY_AT(source, BARE_FLOW_SHIFT));
-	}
-	if (BYTE(bytes, 6) < FIRST_SPLIT_FORM || BYTE(frame->payload, SPLIT_FORM_AT) >> FORM_KIND_SHIFT >= FIELDS_OF_USUAL)
-		return NOT_USUAL;
-	if (!likely(has_split_length(ctx, pieces, is_short, frame->payload)))
-		return NOT_USUAL;
-	return on_queue(ctx, table, ENTRY_AT(source, SPLIT_FLOW_SHIFT));
+	if (likely(to == table->usual_to) && likely(frame->ethertype == table->usual_type))
+		return usual_hidden(ctx, pieces, is_short, bytes, table);
+	if (!WITHOUT_SOURCE(to ^ table->usual_to) && frame->ethertype == table->plain_type)
+		return usual_plain(ctx, pieces, is_short, bytes + ETHERNET_BYTES, table);
+	return NOT_USUAL;
 }
 
 /*
@@ -150,7 +232,7 @@ static inline __u32 usual(struct xdp_md *ctx, int pieces, const struct table *ta
 {
 	const __u8 *bytes = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 
-	if (bytes + SMALLEST_BYTES + 1 <= end)
+	if (!likely(bytes + SMALLEST_BYTES + 1 > end))
 		return usual_of(ctx, pieces, 0, bytes, table);
 	if (likely(bytes + SMALLEST_BYTES <= end))
 		return usual_of(ctx, pieces, 1, bytes, table);

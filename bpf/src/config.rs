@@ -35,9 +35,14 @@ impl Config {
         if cfg!(target_endian = "little") { word << 14 } else { word }
     }
 
-    /// The EtherType of usual frames, as it stands in a frame.
+    /// The EtherType of usual frames in `bare` and `split`, as it stands in a frame.
     pub(crate) const fn usual_type(&self) -> u16 {
         self.ethertype.hidden().to_be()
+    }
+
+    /// The same in `plain`.
+    pub(crate) const fn plain_type(&self) -> u16 {
+        self.ethertype.plain().to_be()
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) struct Layout {
     node: AtomicU16,
     rx_full: AtomicU32,
     unknown_flow: AtomicU32,
-    zero: AtomicU32,
+    pub(crate) plain_type: AtomicU16,
+    zero: AtomicU16,
     pub(crate) flows: [AtomicU16; Flow::COUNT],
     reject_templates: [[AtomicU64; RejectTemplate::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
@@ -54,6 +55,7 @@ impl Table {
             if config.counts_redirected || config.lost_per_million > 0 { NONE_USUAL } else { config.usual_to() };
         let table = Table { layout: Mapped::of(object, "tables")?, queues, usual_to };
         table.layout.usual_type.store(config.usual_type(), Ordering::Relaxed);
+        table.layout.plain_type.store(config.plain_type(), Ordering::Relaxed);
         table.set_rx_full(false);
         table.layout.node.store(table.entry(config.node_socket), Ordering::Relaxed);
         Ok(table)
