@@ -61,14 +61,14 @@
 
 _Static_assert(BARE_FORM_MASK == 0xb0 && HEAD_WORDS == 5, "forms above 5 have two bits in common");
 
-/* Longer frames are not usual. */
+/* Lengths below this one have their code in a table. */
 #define LENGTHS 2048
 
-/* The length code of each length: wire::length::Lengths::code(), without its divisions. */
+/* The code of a length, and the same with the code of a short frame: wire::length::Lengths::code(). */
+#define LONG_CODE(length, units, others)                                                                               \
+	((length) % LENGTH_UNIT == 0 ? 1 + (length) / LENGTH_UNIT % (units) : 1 + (units) + (length) % (others))
 #define CODE(length, units, others)                                                                                    \
-	((length) == SMALLEST_BYTES  ? LENGTH_SHORT :                                                                  \
-	 (length) % LENGTH_UNIT == 0 ? 1 + (length) / LENGTH_UNIT % (units) :                                          \
-				       1 + (units) + (length) % (others))
+	((length) == SMALLEST_BYTES ? LENGTH_SHORT : LONG_CODE(length, units, others))
 #define NARROW(length) CODE(length, NARROW_UNITS, USUAL_NARROW_OTHERS)
 #define WIDE(length) CODE(length, WIDE_UNITS, USUAL_WIDE_OTHERS)
 
@@ -130,7 +130,7 @@ static inline int is_of_flow(__u32 code)
 	return code <= LAST_USUAL_CODE;
 }
 
-/* An entry of a table above. The verifier of 5.10 does not see that the length is bounded. */
+/* What a table above has for a length. The verifier of 5.10 does not see that the length is bounded. */
 #define FOR_LENGTH(table, length, pieces) ((table)[(pieces) ? (length) : MASKED(length, LENGTHS - 1)])
 
 static inline int has_bare_length(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, __u64 source)
@@ -140,7 +140,8 @@ static inline int has_bare_length(struct xdp_md *ctx, int pieces, int is_short, 
 	if (is_short)
 		return !(PAIR(bytes, BARE_NUMBER_AT - 1) & from_be16(0x7f << (BARE_LENGTH_SHIFT - 8)));
 	length = length_of(ctx, pieces);
-	return likely(length < LENGTHS) && code == FOR_LENGTH(narrow_codes, length, pieces);
+	return code == (likely(length < LENGTHS) ? FOR_LENGTH(narrow_codes, length, pieces) :
+						   LONG_CODE((__u32)length, NARROW_UNITS, USUAL_NARROW_OTHERS));
 }
 
 static inline __u32 usual_bare(struct xdp_md *ctx, int pieces, int is_short, const __u8 *bytes, __u64 source,
@@ -153,9 +154,12 @@ static inline __u32 usual_bare(struct xdp_md *ctx, int pieces, int is_short, con
 
 static inline __u64 wide_start(struct xdp_md *ctx, int pieces)
 {
-	__u64 length = length_of(ctx, pieces);
+	__u64 length = length_of(ctx, pieces), code;
 
-	return likely(length < LENGTHS) ? FOR_LENGTH(wide_starts, length, pieces) : ~0ull;
+	if (likely(length < LENGTHS))
+		return FOR_LENGTH(wide_starts, length, pieces);
+	code = LONG_CODE((__u32)length, WIDE_UNITS, USUAL_WIDE_OTHERS);
+	return LENGTH_IN_START(code);
 }
 
 /*

@@ -84,16 +84,16 @@ fn expect_limits(programs: [Interpreter; 2], framing: Framing, kinds: &[Kind], l
 
 #[test]
 fn a_message_takes_few_instructions() {
-    expect_limits(PROGRAMS.map(program), Framing::Bare, &MESSAGES, [51, 56, 205]);
-    expect_limits(PROGRAMS.map(program), Framing::Split, &MESSAGES, [56, 61, 220]);
-    expect_limits(PROGRAMS.map(program), Framing::Plain, &MESSAGES, [55, 60, 205]);
+    expect_limits(PROGRAMS.map(program), Framing::Bare, &MESSAGES, [51, 56, 63]);
+    expect_limits(PROGRAMS.map(program), Framing::Split, &MESSAGES, [56, 60, 73]);
+    expect_limits(PROGRAMS.map(program), Framing::Plain, &MESSAGES, [55, 59, 72]);
 }
 
 #[test]
 fn a_frame_of_another_kind_takes_few_more() {
-    expect_limits(PROGRAMS.map(program), Framing::Bare, &OTHERS, [62, 66, 215]);
-    expect_limits(PROGRAMS.map(program), Framing::Split, &OTHERS, [64, 70, 235]);
-    expect_limits(PROGRAMS.map(program), Framing::Plain, &OTHERS, [63, 69, 215]);
+    expect_limits(PROGRAMS.map(program), Framing::Bare, &OTHERS, [62, 66, 73]);
+    expect_limits(PROGRAMS.map(program), Framing::Split, &OTHERS, [64, 69, 82]);
+    expect_limits(PROGRAMS.map(program), Framing::Plain, &OTHERS, [63, 68, 81]);
 }
 
 /// While the node has no room for requests, no frame is usual. Without reject templates its requests go to the socket.

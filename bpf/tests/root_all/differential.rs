@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::env;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -285,10 +286,13 @@ fn a_cut_frame_is_dropped() {
     }
 }
 
+/// All at Ethernet's MTU, and some on both sides of the length from which on the program has no table.
+const LENGTHS: [RangeInclusive<usize>; 2] = [60..=1514, 2000..=2200];
+
 /// Compare both on messages of many lengths: in bare with each length code, in split and plain with some.
 fn compare_lengths(twins: &mut Twins) -> Result<Seen, Box<Difference>> {
     let mut seen = Seen::new();
-    for length in 60..=1514 {
+    for length in LENGTHS.into_iter().flatten() {
         let mut bare = Spec::request(Framing::Bare, 17, &twins.rust).bytes();
         bare.resize(length, 0);
         for code in 0..=0x7f {
