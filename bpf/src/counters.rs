@@ -10,7 +10,7 @@ use aya::maps::{MapData, MapError, PerCpuArray};
 const PASS: usize = 0;
 const DROP: usize = 8;
 const REDIRECTED: usize = 40;
-const WRONG_QUEUE: usize = 41;
+pub(crate) const WRONG_QUEUE: usize = 41;
 const NO_SOCKET: usize = 42;
 const BOUNCED: usize = 43;
 const LOST: usize = 44;
@@ -53,6 +53,16 @@ const NAMES: [(usize, &str); 29] = [
     (STAMP_REFUSED + Refusal::Credit as usize, "xdp_unstamped_credit"),
 ];
 
+/// Dropped because they are malformed.
+pub(crate) const fn dropped(why: Reason) -> usize {
+    DROP + why as usize
+}
+
+/// One counter: the sum of those of the processors.
+pub(crate) fn read(map: &PerCpuArray<MapData, u64>, number: usize) -> Result<u64, MapError> {
+    Ok(map.get(&(number as u32), 0)?.iter().sum())
+}
+
 /// What happened to the frames that arrived since the program was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
@@ -64,21 +74,9 @@ impl Counters {
     pub(crate) fn read(map: &PerCpuArray<MapData, u64>) -> Result<Counters, MapError> {
         let mut by_number = [0; COUNTERS];
         for (number, _) in NAMES {
-            // Each processor has its own count.
-            by_number[number] = map.get(&(number as u32), 0)?.iter().sum();
+            by_number[number] = read(map, number)?;
         }
         Ok(Counters { by_number })
-    }
-
-    /// Dropped because they are malformed.
-    pub fn dropped(&self, why: Reason) -> u64 {
-        self.by_number[DROP + why as usize]
-    }
-
-    /// Dropped because they arrived on another queue than that of their socket, where the kernel would lose them
-    /// without a count. `ethtool -N` moves them.
-    pub fn wrong_queue(&self) -> u64 {
-        self.by_number[WRONG_QUEUE]
     }
 
     /// Name and value of each counter; counters that are optional only if they count.

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use am_wire::bounce::RejectTemplate;
 use am_wire::group::JoinedGroups;
-use am_wire::{Address, Flow};
+use am_wire::{Address, Flow, Reason};
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData, PerCpuArray, XskMap};
 
 use crate::copies::Copies;
+use crate::counters;
 use crate::error::root_cause;
 use crate::object::{Object, set_socket};
 use crate::share::{self, Program};
@@ -222,6 +223,27 @@ impl Steer {
     /// The kernel's; no cause is known.
     pub fn counters(&self) -> Result<Counters, CountersError> {
         Counters::read(&self.counters).map_err(|error| CountersError(root_cause(&error)))
+    }
+
+    /// Frames that were dropped because they are malformed. One system call.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    pub fn dropped(&self, why: Reason) -> Result<u64, CountersError> {
+        self.counter(counters::dropped(why))
+    }
+
+    /// Frames that were dropped because they arrived on another queue than that of their socket, where the kernel would lose them
+    /// without a count. `ethtool -N` moves them. One system call.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    pub fn wrong_queue(&self) -> Result<u64, CountersError> {
+        self.counter(counters::WRONG_QUEUE)
+    }
+
+    fn counter(&self, number: usize) -> Result<u64, CountersError> {
+        counters::read(&self.counters, number).map_err(|error| CountersError(root_cause(&error)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use crate::cable::{Cable, count, eventually};
 use am_bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
 use am_netns::{Tap, VethOptions};
-use am_wire::{Flow, Framing};
+use am_wire::{Flow, Framing, Reason};
 
 /// An AF_XDP socket that is bound to nothing: the program finds it, and what it
 /// gives it is lost. The backend's tests have real ones.
@@ -59,6 +59,7 @@ fn expect_counts(cable: &Cable, mut steer: Steer, redirected: u64) {
     for name in ["xdp_drop_wrong_queue", "xdp_drop_no_socket", "xdp_drop_unknown_flow"] {
         assert_eq!(count(&steer, name), 3, "{name}: {counters:?}");
     }
+    assert_eq!((steer.wrong_queue().unwrap(), steer.dropped(Reason::NoFlow).unwrap()), (3, 3));
     assert_eq!(count(&steer, "xdp_redirected"), redirected);
     let mut all = 0;
     counters.each(&mut |_, count| all += count);

@@ -50,7 +50,7 @@ impl Xdp {
 
     /// Truncated frames that the program has counted.
     fn truncated_frames(&self) -> u64 {
-        self.node.steer.counters().map_or(0, |counters| counters.dropped(Reason::Length))
+        self.node.steer.dropped(Reason::Length).unwrap_or(0)
     }
 
     /// Leave zero-copy mode. Frames that the program holds stay valid; frames in flight are lost. Flows stay open, and

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The interval of the checks. If few frames were received, a check costs one system call, which reads a counter of
+/// The interval of the checks. If few frames were received, a check costs two system calls, each of which reads a counter of
 /// each CPU.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 

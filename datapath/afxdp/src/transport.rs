@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use am_bpf::{Counters, Kernel};
+use am_bpf::Kernel;
 use am_ring::{Frame, Pool};
 use am_transport::{Caps, Command, JoinedGroup, Notice, PeerAddressError, SharedStamps, Transport};
 use am_wire::{Address, Buffer, Reason};
@@ -57,8 +57,8 @@ impl Xdp {
             return Some(error);
         }
         let received = path.counters().0.frames + node.mailbox.counts().0;
-        let lost = |counters: Counters| [counters.wrong_queue(), counters.dropped(Reason::Length)];
-        watch.check(received, || node.steer.counters().ok().map(lost))
+        let steer = &node.steer;
+        watch.check(received, || Some([steer.wrong_queue().ok()?, steer.dropped(Reason::Length).ok()?]))
     }
 }
 
