@@ -2,7 +2,8 @@
 //! these cost (AM-II compares itself with single-program active messages in this way).
 
 use am_engine::{Engine, PollScope};
-use am_proto::{Config, Core, EndpointId, FlowId, FlowState, FramingChoice, Time};
+use am_proto::{Config, Core, Delivery, EndpointId, FlowId, FlowState, FramingChoice, Time};
+use am_ring::Frame;
 use am_transport::Transport;
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Class, Framing};
@@ -55,14 +56,46 @@ impl Side {
     fn turn(&mut self, now: Time) -> Result<(), Error> {
         self.engine.inhale(PollScope::Everything, || now, &mut *self.transport);
         while self.engine.core_mut().poll_event().is_some() {}
-        while let Some(message) = self.engine.core_mut().poll_deliver(self.endpoint) {
-            if message.class == Class::Request {
-                self.send(message.flow, Class::Reply, message.payload())?;
-            }
-            self.engine.core_mut().release(message.flow, message.class, 1);
-            self.handled += 1;
+        // By reference, as in am-api: each move of a delivery costs.
+        while let Some(first) = &mut self.next() {
+            self.serve(first)?;
         }
         self.exhale(now);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Delivery<Frame>> {
+        let (core, endpoint) = (self.engine.core_mut(), self.endpoint);
+        if let Some(reply) = core.poll_reply(endpoint) {
+            return Some(reply);
+        }
+        core.poll_request(endpoint)
+    }
+
+    /// Handle a message, and those behind it in its frame.
+    #[inline(always)]
+    fn serve(&mut self, message: &mut Delivery<Frame>) -> Result<(), Error> {
+        let (flow, class, behind) = (message.flow, message.class, message.behind());
+        loop {
+            if class == Class::Request {
+                self.send(flow, Class::Reply, message.payload())?;
+            }
+            self.handled += 1;
+            let is_next = message.behind() > 0
+                && match class {
+                    Class::Request => self.engine.core_mut().next_request(message),
+                    Class::Reply => message.next_in_frame(),
+                };
+            if !is_next {
+                break;
+            }
+        }
+        let handled = behind - message.behind();
+        self.engine.core_mut().release(flow, class, 1 + handled);
+        if behind > 0 {
+            self.engine.core_mut().keep_behind(self.endpoint, handled, message);
+        }
         Ok(())
     }
 
