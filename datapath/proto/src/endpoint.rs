@@ -420,7 +420,7 @@ impl<B> Endpoints<B> {
         delivery
     }
 
-    /// Of the messages behind the first of a frame, which were taken with it, so many were handled. The others are the next ones of
+    /// Of the messages behind the first of a frame, which were taken with it, this many were handled. The others are the next ones of
     /// their class again.
     pub(crate) fn put_back(&mut self, id: EndpointId, handled: u16, others: Option<Delivery<B>>) {
         let Some(endpoint) = self.get(id) else { return };

@@ -181,7 +181,7 @@ impl<B: Buffer> Core<B> {
         self.slots.free.len() > self.receiving.replies_owed + FOR_SEGMENTS
     }
 
-    /// From above: of the messages behind the first one in a frame, this many were handled, the last one of them is `last`. The others
+    /// From above: of the messages behind the first one in a frame, this many were handled, and `last` is the last of them. The others
     /// are the next ones of their endpoint again.
     pub fn keep_behind(&mut self, endpoint: EndpointId, handled: u16, last: &mut Delivery<B>) {
         let others = last.next_in_frame().then(|| Delivery { behind: last.behind, ..last.share() });

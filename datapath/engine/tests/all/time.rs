@@ -85,7 +85,7 @@ fn rounds(window: u16, count: u64) -> Host {
         alpha.notes.take_from(&mut beta.notes);
         inhale(&mut alpha, now);
         assert_eq!(extracted(&mut alpha).len(), 1, "round {number}");
-        alpha.engine.core_mut().release(flow, Class::Reply);
+        alpha.engine.core_mut().release(flow, Class::Reply, 1);
         alpha.request(flow, number);
         exhale(&mut alpha, now);
     }
@@ -98,7 +98,7 @@ fn answer(host: &mut Host) {
         let frame: Frame = host.notes.caps.pool.take().expect("a frame");
         let sent = host.engine.core_mut().send(request.flow, Class::Reply, 0, 0, frame, 0, |_| ());
         sent.expect("a reply is always admitted");
-        host.engine.core_mut().release(request.flow, Class::Request);
+        host.engine.core_mut().release(request.flow, Class::Request, 1);
     }
 }
 

@@ -104,7 +104,7 @@ fn credit_released_in_an_idle_turn_is_advertised_soon() {
     beta.engine.inhale(PollScope::Everything, || later, &mut beta.notes);
     let request = beta.engine.core_mut().poll_deliver(beta.endpoint).unwrap();
     beta.engine.core_mut().decline_reply(request.flow);
-    beta.engine.core_mut().release(request.flow, request.class);
+    beta.engine.core_mut().release(request.flow, request.class, 1);
     beta.engine.exhale(|| later, &mut beta.notes);
     assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the advertisement of credit is due");
 }
