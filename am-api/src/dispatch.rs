@@ -204,16 +204,22 @@ impl<S> Endpoint<S> {
             if !node.engine.core().has_deliveries() {
                 return (taken, false);
             }
-            let next = node.core().poll_one_way(self.id);
+            let mut next = node.core().poll_one_way(self.id);
             let is_in_order = node.bulk.long.has_lanes();
             drop(node);
-            let Some(mut delivery) = next else { break };
+            let Some(delivery) = &mut next else { break };
             if delivery.is_head() || is_in_order {
-                self.hold_one_way(delivery, &mut run);
+                next.into_iter().for_each(|message| self.hold_one_way(message, &mut run));
                 continue;
             }
-            let frame = FrameInHand::new(self, &mut delivery);
-            taken += frame.run(most - taken, |current| run(&current.message()), Delivery::next_in_frame);
+            if delivery.behind() > 0 {
+                let frame = FrameInHand::new(self, delivery);
+                taken += frame.run(most - taken, |current| run(&current.message()), Delivery::next_in_frame);
+                continue;
+            }
+            let current = InHand { endpoint: self, delivery, kept: Cell::new(None) };
+            run(&current.message());
+            taken += 1;
         }
         (taken, true)
     }
