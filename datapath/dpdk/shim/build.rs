@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The oldest supported version. The names that we use are the same in all later ones.
 const OLDEST: &str = "22.11";
 const HEADER: &str = "c/shim.h";
-const SOURCES: [&str; 4] = ["c/pool.c", "c/spare.c", "c/burst.c", "c/log.c"];
+const SOURCES: [&str; 5] = ["c/pool.c", "c/spare.c", "c/burst.c", "c/log.c", "c/memif.c"];
 
 const FUNCTIONS: &str = "am_.*|rte_eal_(init|get_runtime_dir|alarm_set)|rte_strerror|rte_dev_probe|rte_dev_remove|rte_eth_dev_(info_get|configure|start|stop|close|get_mtu|get_port_by_name|adjust_nb_rx_tx_desc|is_removed|mac_addr_(add|remove))|rte_eth_(promiscuous_enable|rx_queue_setup|tx_queue_setup|macaddr_get|link_get_nowait|stats_get|dev_socket_id)|rte_flow_(create|flush)";
 const TYPES: &str = "am_.*|rte_flow_(attr|item|item_eth|action|action_queue|error)";
@@ -59,10 +59,13 @@ fn bind(flags: &[String]) {
     bindings.write_to_file(out).expect("cargo made the directory");
 }
 
-/// Link only the libraries that are used. DPDK loads its drivers itself, from its own directory.
+/// Link only the libraries that are used. DPDK loads its drivers itself, from its own directory. It finds memif's there
+/// a second time, and takes the first that has the name: the one that is linked, see `c/memif.c`.
 fn link(dpdk: &pkg_config::Library) {
     dpdk.link_paths.iter().for_each(|path| println!("cargo:rustc-link-search=native={}", path.display()));
-    for library in ["ethdev", "mbuf", "mempool", "ring", "eal"] {
+    println!("cargo:rustc-link-lib=static:+whole-archive=rte_net_memif");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=sendmsg");
+    for library in ["bus_vdev", "ethdev", "hash", "kvargs", "net", "mbuf", "mempool", "ring", "eal"] {
         println!("cargo:rustc-link-lib=dylib=rte_{library}");
     }
 }

@@ -4,13 +4,16 @@ use am_testing::own_loop;
 
 mod ends;
 
+use std::fs;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use crate::ends::{alone, eventually, fresh, memif, open};
+use crate::ends::{alone, eventually, fresh, joined, memif, open};
 use allocation_counter::measure;
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{DpdkOptions, PageKind};
 use am_transport::{Transport, conformance};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 
 #[test]
 fn memif_passes() {
@@ -110,6 +113,25 @@ fn two_ends_that_close_at_once_do_no_harm() {
             drop(server);
         });
     }
+}
+
+/// The driver greets each peer that it accepts. A peer may be gone by then: a client that looks for its server again, or
+/// a process that was killed.
+#[test]
+fn peers_that_leave_before_they_are_greeted_do_no_harm() {
+    let _alone = alone();
+    let name = format!("@am-{}", fresh());
+    let server = open(&format!("net_memif0,role=server,socket={name},am.pages=normal")).unwrap();
+    let address = UnixAddr::new_abstract(name.as_bytes()).unwrap();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    for _ in 0..500 {
+        let peer = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::empty(), None).unwrap();
+        socket::connect(peer.as_raw_fd(), &address).unwrap();
+    }
+    eventually("the driver has closed its ends", || descriptors() < before + 100);
+    let client = open(&format!("net_memif1,role=client,socket={name}")).unwrap();
+    joined(server, client);
 }
 
 /// A polling driver has no descriptor, so the node's becomes readable by a deadline.

@@ -7,11 +7,12 @@
 //!        ▼
 //!    libdpdk_shim.so                 src/port.rs, eal.rs   calls that Rust can make (bindgen)
 //!        │                           c/*.c                 what DPDK's headers define inline
+//!        │                           net_memif             the driver, with one call replaced: c/memif.c
 //!        ▼
 //!    librte_ethdev, librte_eal, ...  the distribution's
 //!        │  dlopen, all that is in DPDK's directory of drivers
 //!        ▼
-//!    net_memif, net_virtio_user, ...
+//!    net_virtio_user, net_af_packet, ...
 //! ```
 //!
 //! The shim passes no memory of Rust's allocator across the ABI, keeps no state but DPDK's, and knows nothing of active
