@@ -64,7 +64,7 @@ fn bind(flags: &[String]) {
 fn link(dpdk: &pkg_config::Library) {
     dpdk.link_paths.iter().for_each(|path| println!("cargo:rustc-link-search=native={}", path.display()));
     println!("cargo:rustc-link-lib=static:+whole-archive=rte_net_memif");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=sendmsg");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap=sendmsg,--wrap=accept,--wrap=recvmsg");
     for library in ["bus_vdev", "ethdev", "hash", "kvargs", "net", "mbuf", "mempool", "ring", "eal"] {
         println!("cargo:rustc-link-lib=dylib=rte_{library}");
     }

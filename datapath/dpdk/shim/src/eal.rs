@@ -54,8 +54,8 @@ pub(crate) fn there<F: FnOnce() -> c_int>(run: F) -> c_int {
 
 /// Wait until the thread has handled earlier events of a device. The thread takes several events at once, and
 /// identifies them by descriptor number. A socket may be closed before its event is handled. The event would then be
-/// taken for one of the next descriptor with that number. If that is a listener without a client, the thread would wait
-/// for ever.
+/// taken for one of the next descriptor with that number. On a busy machine the pause may be too short: `c/memif.c` then
+/// keeps the thread from waiting for that descriptor, but a connection may be cut.
 pub(crate) fn settle() {
     // An alarm that is set while the thread runs its alarms may still be among them.
     thread::sleep(WHILE);

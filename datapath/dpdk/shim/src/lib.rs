@@ -7,7 +7,7 @@
 //!        ▼
 //!    libdpdk_shim.so                 src/port.rs, eal.rs   calls that Rust can make (bindgen)
 //!        │                           c/*.c                 what DPDK's headers define inline
-//!        │                           net_memif             the driver, with one call replaced: c/memif.c
+//!        │                           net_memif             the driver, with three calls replaced: c/memif.c
 //!        ▼
 //!    librte_ethdev, librte_eal, ...  the distribution's
 //!        │  dlopen, all that is in DPDK's directory of drivers
