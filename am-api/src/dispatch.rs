@@ -145,9 +145,7 @@ impl<S> Endpoint<S> {
     #[inline(never)]
     fn run_frame(&self, handlers: &mut Handlers<S>, state: &mut S, first: &mut Delivery<Frame>, most: usize) -> usize {
         let frame = FrameInHand::new(self, first);
-        let next =
-            |message: &mut Delivery<Frame>| message.behind() > 0 && self.node.borrow_mut().next_in_frame(message);
-        frame.run(most, |current| handlers.run(state, current), next)
+        frame.run(most, |current| handlers.run(state, current), |message| self.node.borrow_mut().next_in_frame(message))
     }
 
     /// As [`run_messages`](Self::run_messages) while long messages arrive: others may have to wait for them.
@@ -332,7 +330,7 @@ impl<'a, S> FrameInHand<'a, S> {
             self.released += u16::from(current.kept.replace(Some(usize::MAX)).is_none());
             drop(current);
             count += 1;
-            if count == most || !next(self.delivery) {
+            if count == most || self.delivery.behind() == 0 || !next(self.delivery) {
                 return count;
             }
         }

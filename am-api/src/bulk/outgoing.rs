@@ -64,9 +64,8 @@ impl TransferIo<'_> {
                 notices.requeue(flow, notice);
                 continue;
             }
-            for (class, credits) in Class::ALL.into_iter().zip(notices.sent(flow)) {
-                self.core().release(flow, class, credits);
-            }
+            let withheld = Class::ALL.into_iter().zip(notices.sent(flow)).filter(|(_, credits)| *credits > 0);
+            withheld.for_each(|(class, credits)| self.core().release(flow, class, credits));
         }
     }
 

@@ -1,7 +1,8 @@
 //! Endpoints, and FM's host receive queue: accepted messages that wait for `extract` (here `poll_deliver`).
 //!
 //! Pushed by: frames from below; the messages of a coalesced frame stay together where they can. Popped by: the layer above.
-//! Bounded by: `Config::receive_frames`, all endpoints together; the last quarter is for replies. When full: requests are rejected, and their senders send them again.
+//! Bounded by: `Config::receive_frames`, all endpoints together; the last quarter is for replies. When full: requests are
+//! rejected, and their senders send them again.
 //!
 //! **The reorder buffer** holds messages that arrived before an earlier one of their flow and class. They wait for it,
 //! so that handlers get a flow's requests in the order in which they were sent, and its replies likewise. Pushed by:

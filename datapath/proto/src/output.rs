@@ -91,9 +91,11 @@ impl<B: Buffer> Delivery<B> {
     /// Go on to the message behind this one in its frame, if there is one.
     #[inline]
     pub fn next_in_frame(&mut self) -> bool {
+        if self.behind == 0 {
+            return false;
+        }
         let end = self.body_at as usize + self.body as usize;
-        let is_last = self.behind == 0;
-        let Some(next) = CoalescedMessage::find(self.frame.bytes(), end).filter(|_| !is_last) else { return false };
+        let Some(next) = CoalescedMessage::find(self.frame.bytes(), end) else { return false };
         (self.handler, self.words) = (next.handler, next.words);
         (self.body_at, self.body) = (next.at as u16, next.length as u32);
         (self.seq, self.behind) = (self.seq.wrapping_add(1), self.behind - 1);

@@ -124,14 +124,11 @@ impl<'a> Body<'a> {
         for item in &mut items {
             count += 1;
             others |= item.handler ^ first;
-            if item.words as usize >= HEAD_WORDS {
-                if item.words as usize > HEAD_WORDS {
-                    return Err(Reason::Words);
-                }
-                others = u8::MAX;
-            }
-            if item.words as usize * WORD_BYTES > item.length {
+            if item.words as usize > HEAD_WORDS || item.words as usize * WORD_BYTES > item.length {
                 return Err(Reason::Words);
+            }
+            if item.words as usize == HEAD_WORDS {
+                others = u8::MAX;
             }
         }
         if items.at != body.len() || body.is_empty() {
