@@ -119,8 +119,12 @@ impl Far<'_> {
         let mut report = self.own.wait("telling what was counted", Duration::MAX);
         let mut count = ReceiveCount::new(step, self.own.channel.window());
         loop {
+            let asked = count.begun.is_none().then(Instant::now);
             let arrived = self.receive()?;
             if arrived == Arrived::default() {
+                if let Some(asked) = asked {
+                    count.on_nothing(asked);
+                }
                 wait.idle()?;
             } else {
                 wait.active()?;
@@ -187,13 +191,22 @@ impl ReceiveCount {
         ReceiveCount { step, every, all: Arrived::default(), reported: 0, first: None, begun: None, counted: None }
     }
 
-    /// Count data. Returns the report that the sender needs for its window.
+    /// Nothing lay queued at `asked`. What is counted from then on came after it: data that waited while this side was
+    /// off its core would pass for a faster wire.
+    fn on_nothing(&mut self, asked: Instant) {
+        if self.first.is_some_and(|first| asked - first >= self.step.warm_up) {
+            self.begun = Some((asked, self.all));
+        }
+    }
+
+    /// Count data. Returns the report that the sender needs for its window. Where this side is the slower one, data is
+    /// always queued, and the interval begins after twice the warm-up.
     #[inline]
     fn on_data(&mut self, arrived: Arrived, now: Instant) -> Option<ControlMessage> {
         self.all.add(arrived);
         let first = *self.first.get_or_insert(now);
         match self.begun {
-            None if now - first >= self.step.warm_up => self.begun = Some((now, self.all)),
+            None if now - first >= 2 * self.step.warm_up => self.begun = Some((now, self.all)),
             Some((begin, before)) if self.counted.is_none() && now - begin >= self.step.time => {
                 self.counted = Some(ControlMessage::Counted {
                     step: self.step.number,
@@ -233,13 +246,28 @@ mod tests {
     #[test]
     fn only_what_comes_within_the_interval_counts() {
         let (mut count, start) = (count(None), Instant::now());
-        // One message a millisecond: the first begins the warm-up, the one at 10 ms the interval.
-        for at in 0..=120 {
+        // One message a millisecond: the first begins the warm-up, the one at 20 ms the interval.
+        for at in 0..=130 {
             count.on_data(data(1), start + at * MS);
         }
         let expected = ControlMessage::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
         assert_eq!(count.counted, Some(expected));
-        assert_eq!(count.all.messages, 121);
+        assert_eq!(count.all.messages, 131);
+    }
+
+    #[test]
+    fn what_was_queued_before_the_interval_does_not_count() {
+        let (mut count, start) = (count(None), Instant::now());
+        count.on_data(data(1), start);
+        count.on_nothing(start + 9 * MS);
+        // It was off its core for 6 ms, and finds what came in that time.
+        count.on_data(data(6), start + 15 * MS);
+        count.on_nothing(start + 15 * MS);
+        for at in 16..=120 {
+            count.on_data(data(1), start + at * MS);
+        }
+        let expected = ControlMessage::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
+        assert_eq!(count.counted, Some(expected));
     }
     #[test]
     fn the_sender_is_told_four_times_a_window() {
