@@ -8,7 +8,7 @@ use am_ring::Frame;
 use am_wire::Class;
 
 use crate::bulk::LongHead;
-use crate::endpoint::Handlers;
+use crate::endpoint::{Handlers, Work};
 use crate::node_state::{NodeState, borrow_to_drop};
 use crate::{
     CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, GroupMessage, HandlerId, MemberEvent, Message,
@@ -20,10 +20,10 @@ use crate::{
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
-    pub(crate) fn dispatch(&self, state: &mut S) -> usize {
+    #[inline]
+    pub(crate) fn dispatch(&self, state: &mut S, work: Work) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
-        // One check for all kinds of events, because nearly every turn has messages only.
-        if self.has_other_work() {
+        if work == Work::All {
             return self.dispatch_all(handlers, state);
         }
         self.run_messages(handlers, state, 0, BUDGET)
@@ -255,13 +255,9 @@ impl<S> Endpoint<S> {
     }
 
     /// Whether there is work beside messages.
-    #[inline]
     fn has_other_work(&self) -> bool {
         let node = self.node.borrow();
-        node.has_news()
-            || node.engine.core().has_bulk()
-            || node.bulk.long.has_lanes()
-            || self.shared.calls.borrow().next_check() <= node.engine.core().now()
+        self.has_events(&node) || node.has_segments_or_lanes()
     }
 }
 

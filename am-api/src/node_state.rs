@@ -535,6 +535,12 @@ impl NodeState {
             || self.engine.core().has_group_frames()
     }
 
+    /// Whether segments of transfers have arrived, or messages may have to wait for long ones.
+    #[inline]
+    pub(crate) fn has_segments_or_lanes(&self) -> bool {
+        self.engine.core().has_bulk() || self.bulk.long.has_lanes()
+    }
+
     /// Whether endpoints have anything to do for transfers.
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {

@@ -79,6 +79,15 @@ pub(crate) struct Translation {
     pub(crate) connection: Connection,
 }
 
+/// What a turn has for handlers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Nothing,
+    /// Messages only, as nearly every turn that has any.
+    Messages,
+    All,
+}
+
 impl<S> Endpoint<S> {
     /// An endpoint, or a view of the one that has these shared parts.
     pub(crate) fn new(
@@ -197,9 +206,10 @@ impl<S> Endpoint<S> {
         let work_at = || self.shared.calls.borrow().next_check();
         let Some(received) = node.inhale_or_rest(look, writes, work_at) else { return (0, false) };
         let mut handled = 0;
-        if self.has_work(&node) {
+        let work = self.work(&node);
+        if work != Work::Nothing {
             drop(node);
-            handled = self.dispatch(state);
+            handled = self.dispatch(state, work);
             node = self.node.borrow_mut();
         }
         let sent = node.exhale();
@@ -211,16 +221,29 @@ impl<S> Endpoint<S> {
     }
 
     #[inline]
-    fn has_work(&self, node: &NodeState) -> bool {
-        node.has_work() || self.shared.calls.borrow().next_check() <= node.engine.core().now()
+    fn work(&self, node: &NodeState) -> Work {
+        if self.has_events(node) {
+            return Work::All;
+        }
+        match node.engine.core().has_deliveries() {
+            false => Work::Nothing,
+            true if node.has_segments_or_lanes() => Work::All,
+            true => Work::Messages,
+        }
+    }
+
+    /// Whether there are events, or calls may have waited too long for an answer.
+    #[inline]
+    pub(crate) fn has_events(&self, node: &NodeState) -> bool {
+        node.has_news() || self.shared.calls.borrow().next_check() <= node.engine.core().now()
     }
 
     /// Handle what a turn of another endpoint of the node has received for this one: for a program that polls several. It neither receives nor sends.
     /// Returns the number of messages and events handled.
     #[inline]
     pub fn handle(&mut self, state: &mut S) -> usize {
-        let has_work = self.has_work(&self.node.borrow());
-        if has_work { self.dispatch(state) } else { 0 }
+        let work = self.work(&self.node.borrow());
+        if work == Work::Nothing { 0 } else { self.dispatch(state, work) }
     }
 
     /// The time, by the clock of the node. 0 was before it opened.

@@ -263,9 +263,7 @@ impl Engine {
             self.pass_commands(transport);
         }
         self.no_room = None;
-        if self.core.has_output() {
-            self.hand_over(BURST, transport);
-        }
+        self.hand_over(BURST, transport);
         transport.flush();
         let (sent, received) = (mem::take(&mut self.sent), mem::take(&mut self.received));
         // The core has deferred work after sent frames, and after handlers released messages of earlier turns.
@@ -316,17 +314,11 @@ impl Engine {
     /// Hand up to `most` frames to the transport.
     #[inline(always)]
     fn hand_over<T: Transport + ?Sized>(&mut self, most: usize, transport: &mut T) {
-        let most = self.sent + most;
         let Engine { core, pool, .. } = self;
-        while self.sent < most {
-            match core.transmit(&mut || pool.take(), |to, frame| transport.send(to, frame)) {
-                Some(true) => self.sent += 1,
-                Some(false) => {
-                    self.no_room = Some(transport.room_within());
-                    break;
-                }
-                None => break,
-            }
+        let done = core.transmit(most, &mut || pool.take(), |to, frame| transport.send(to, frame));
+        self.sent += done.taken;
+        if done.is_refused {
+            self.no_room = Some(transport.room_within());
         }
     }
 

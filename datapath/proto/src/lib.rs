@@ -84,7 +84,7 @@ pub use counters::Counters;
 pub use node::Core;
 pub use output::{
     Command, Delivery, Departure, Event, FORKED, Fate, FlowEnd, FlowState, FramingWhy, Member, MemberChange,
-    MessageNumber, NameConflict, Peer, ReturnReason, Returned, Transmit, Words,
+    MessageNumber, NameConflict, Peer, ReturnReason, Returned, Transmit, Transmitted, Words,
 };
 pub use peers::MAX_PEERS;
 pub use segment_key::SegmentKey;

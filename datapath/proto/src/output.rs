@@ -17,6 +17,26 @@ pub struct Transmit<B> {
     pub frame: B,
 }
 
+/// What one call of [`Core::transmit`](crate::Core::transmit) has handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Transmitted {
+    /// The frames that the transport took.
+    pub taken: usize,
+    /// Whether it did not take the last one.
+    pub is_refused: bool,
+}
+
+impl Transmitted {
+    pub(crate) fn may_go_on(self, most: usize) -> bool {
+        self.taken < most && !self.is_refused
+    }
+
+    pub(crate) fn note(&mut self, is_taken: bool) {
+        self.taken += usize::from(is_taken);
+        self.is_refused = !is_taken;
+    }
+}
+
 /// The words of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Words {

@@ -18,7 +18,7 @@ use am_wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::reordering::{LOSS_THRESHOLD, LossRule};
-use crate::slots::{NO_SLOT, Slot, SlotIndex, Slots};
+use crate::slots::{Leaves, NO_SLOT, Slot, SlotIndex, Slots};
 use crate::time::Time;
 
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl SendQueue {
     #[inline]
     pub(crate) fn last_to_leave<'a, B>(&self, slots: &'a mut Slots<B>) -> Option<&'a mut Slot<B>> {
         let slot = slots.slots.get_mut(self.tail as usize)?;
-        (slot.queued && slot.times_sent == 0 && !slot.skip && !slot.is_partial && self.allows_one()).then_some(slot)
+        (slot.queued && slot.times_sent == 0 && slot.leaves == Leaves::Whole && self.allows_one()).then_some(slot)
     }
 
     /// A message was added to the last slot, which leaves.
@@ -274,7 +274,7 @@ impl SendQueue {
             let slot = &mut slots.slots[self.head as usize];
             let end = slot.end();
             resent |= slot.times_sent > 1;
-            if slot.frame.is_none() || slot.queued || slot.is_partial || accepted.before(end) {
+            if slot.frame.is_none() || slot.queued || slot.leaves != Leaves::Whole || accepted.before(end) {
                 self.acknowledge_unusual(slots, accepted, resent, &mut progress);
                 continue;
             }

@@ -16,6 +16,7 @@ use am_wire::frame::MIN_FRAME;
 use am_wire::{Buffer, Class, Flow, Framing, Kind, Seq};
 
 use crate::FlowId;
+use crate::counters::Counters;
 use crate::output::Delivery;
 use crate::reordering::LOSS_THRESHOLD;
 use crate::time::Time;
@@ -50,10 +51,7 @@ pub(crate) struct Slot<B> {
     pub(crate) queued: bool,
     /// Rejected by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    /// Acknowledged while it was queued: it is freed when its turn comes.
-    pub(crate) skip: bool,
-    /// Whether its messages are not all in the same state: see [`Slots::partials`].
-    pub(crate) is_partial: bool,
+    pub(crate) leaves: Leaves,
     /// How often it was sent; it stops at 255.
     pub(crate) times_sent: u8,
     /// How often the RTO expired while this was the oldest message in flight, since it was last rejected; and when it did
@@ -71,19 +69,30 @@ pub(crate) struct Slot<B> {
     pub(crate) next: SlotIndex,
 }
 
+/// What of a slot is sent when its turn in the ready queue comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    Whole,
+    /// Its messages are not all in the same state: see [`Slots::partials`].
+    Partly,
+    /// It was acknowledged while it was queued, and is freed.
+    Not,
+}
+
 impl<B> Slot<B> {
     /// Whether its frame leaves with the next outputs.
     #[inline]
     pub(crate) fn is_to_be_sent(&self) -> bool {
-        self.queued && !self.skip
+        self.queued && self.leaves != Leaves::Not
     }
 
-    /// The frame leaves. Returns how many messages left that had left before.
+    /// The frame leaves.
     #[inline]
-    pub(crate) fn note_sent(&mut self) -> u64 {
-        let before = self.times_sent;
-        self.times_sent = before.saturating_add(1);
-        if before > 0 { self.count.into() } else { 0 }
+    pub(crate) fn note_sent(&mut self, counters: &mut Counters) {
+        if self.times_sent > 0 {
+            counters.retransmitted += u64::from(self.count);
+        }
+        self.times_sent = self.times_sent.saturating_add(1);
     }
 
     /// Whether it has one message with a body shorter than this, or several that share its frame.
@@ -219,8 +228,7 @@ impl<B> Slots<B> {
             kind: Kind::Request,
             queued: false,
             rejected: false,
-            skip: false,
-            is_partial: false,
+            leaves: Leaves::Whole,
             times_sent: 0,
             timeouts: 0,
             first_timeout_at: Time(0),
@@ -247,7 +255,8 @@ impl<B> Slots<B> {
     /// Release a slot that is in no flow's list. A queued one is freed when it is popped.
     pub(crate) fn release(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
-        (slot.frame, slot.rejected, slot.is_partial, slot.skip) = (None, false, false, slot.queued);
+        (slot.frame, slot.rejected) = (None, false);
+        slot.leaves = if slot.queued { Leaves::Not } else { Leaves::Whole };
         if !slot.queued {
             self.free.push(link);
         }
@@ -256,13 +265,16 @@ impl<B> Slots<B> {
     /// What is left of this slot's messages, if it has a frame.
     pub(crate) fn left(&self, link: SlotIndex) -> Partial {
         let slot = &self[link];
-        if slot.is_partial { self.partials[link as usize] } else { Partial { left: slot.all(), ..Partial::default() } }
+        if slot.leaves == Leaves::Partly {
+            return self.partials[link as usize];
+        }
+        Partial { left: slot.all(), ..Partial::default() }
     }
 
     /// The same, to change it.
     pub(crate) fn left_mut(&mut self, link: SlotIndex) -> &mut Partial {
         self.partials[link as usize] = self.left(link);
-        self[link].is_partial = true;
+        self[link].leaves = Leaves::Partly;
         &mut self.partials[link as usize]
     }
 
@@ -296,7 +308,7 @@ impl<B> Slots<B> {
     pub(crate) fn send_again(&mut self, link: SlotIndex) {
         let slot = &mut self[link];
         let was_queued = mem::replace(&mut slot.queued, true);
-        (slot.skip, slot.rejected) = (false, false);
+        slot.rejected = false;
         if !was_queued {
             self.ready.push_back(link);
         }
@@ -304,7 +316,7 @@ impl<B> Slots<B> {
 
     /// This slot was popped from the ready queue, and was acknowledged before.
     pub(crate) fn free_popped(&mut self, link: SlotIndex) {
-        self[link].skip = false;
+        self[link].leaves = Leaves::Whole;
         self.free.push(link);
     }
 }
@@ -322,5 +334,16 @@ impl<B> std::ops::IndexMut<SlotIndex> for Slots<B> {
     #[inline]
     fn index_mut(&mut self, link: SlotIndex) -> &mut Slot<B> {
         &mut self.slots[link as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_fills_a_cache_line() {
+        // A handle on a frame: a reference, and two words of place and length.
+        assert_eq!(size_of::<Slot<(&u8, u64, u64)>>(), 64);
     }
 }

@@ -7,6 +7,8 @@
 //! message waits for another: if only one is ready, it leaves alone. A lost frame is sent again as it was. If some of its messages have
 //! arrived or were returned, the others leave without them.
 
+use std::mem;
+
 use am_wire::control::Control;
 use am_wire::frame::{self, LinkAddresses};
 use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind, Piggyback, Reject, ShortMessage, Template};
@@ -16,43 +18,87 @@ use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl, PendingRe
 use crate::flow::{FlowRecord, Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
-use crate::output::Transmit;
-use crate::slots::{Slot, SlotIndex};
+use crate::output::{Transmit, Transmitted};
+use crate::slots::{Leaves, Slot, SlotIndex};
 
 impl<B: Buffer> Core<B> {
-    /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns what `send` returned,
-    /// or `None` when there is no frame. If the frame was not taken, the next call offers it again, or its message in
-    /// another frame. `fresh` allocates frames for control frames and acknowledgements. If it has none, these wait.
+    /// Output: hand the next frames, at most `most`, to `send`, which returns whether the transport took it. The first one that it does
+    /// not take ends the call: the next call offers it again, or its message in another frame. `fresh` allocates frames for control
+    /// frames and acknowledgements. If it has none, these wait.
     #[inline(always)]
     pub fn transmit(
         &mut self,
+        most: usize,
         fresh: &mut dyn FnMut() -> Option<B>,
         mut send: impl FnMut(Address, &B) -> bool,
-    ) -> Option<bool> {
-        if !self.sending.control.0.is_empty()
-            && let Some(transmit) = self.transmit_control(fresh)
-        {
-            return Some(self.offer(transmit, send));
-        }
-        if self.sending.answer_first {
-            self.sending.answer_first = false;
-            if let Some(transmit) = self.transmit_answer(fresh) {
-                return Some(self.offer(transmit, send));
+    ) -> Transmitted {
+        let mut done = Transmitted::default();
+        if !self.sending.control.0.is_empty() || self.sending.answer_first {
+            self.transmit_before(most, &mut done, fresh, &mut send);
+            if !done.may_go_on(most) {
+                return done;
             }
         }
+        let mut taken = done.taken;
         while let Some(link) = self.slots.ready.pop_front() {
-            if let Some(sent) = self.transmit_message(link, fresh, &mut send) {
-                return Some(sent);
+            match self.transmit_message(link, fresh, &mut send) {
+                None => {}
+                Some(false) => return Transmitted { taken, is_refused: true },
+                Some(true) => {
+                    taken += 1;
+                    if taken == most {
+                        break;
+                    }
+                }
             }
         }
         if self.sending.acks_due.is_empty()
             && self.sending.pending_rejects.is_empty()
             && self.sending.deferred_control.is_empty()
         {
-            return None;
+            return Transmitted { taken, is_refused: false };
         }
-        let last = self.transmit_answer(fresh).or_else(|| self.transmit_deferred(fresh));
-        last.map(|transmit| self.offer(transmit, send))
+        self.transmit_after(most, taken, fresh, &mut send)
+    }
+
+    /// Control frames, and an answer that messages have kept from leaving.
+    #[cold]
+    fn transmit_before(
+        &mut self,
+        most: usize,
+        done: &mut Transmitted,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        mut send: impl FnMut(Address, &B) -> bool,
+    ) {
+        while done.may_go_on(most)
+            && let Some(transmit) = self.transmit_control(fresh)
+        {
+            done.note(self.offer(transmit, &mut send));
+        }
+        if done.may_go_on(most)
+            && mem::take(&mut self.sending.answer_first)
+            && let Some(transmit) = self.transmit_answer(fresh)
+        {
+            done.note(self.offer(transmit, send));
+        }
+    }
+
+    /// What leaves when no message waits, after this many frames.
+    #[inline(never)]
+    fn transmit_after(
+        &mut self,
+        most: usize,
+        taken: usize,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        mut send: impl FnMut(Address, &B) -> bool,
+    ) -> Transmitted {
+        let mut done = Transmitted { taken, is_refused: false };
+        while done.may_go_on(most)
+            && let Some(transmit) = self.transmit_answer(fresh).or_else(|| self.transmit_deferred(fresh))
+        {
+            done.note(self.offer(transmit, &mut send));
+        }
+        done
     }
 
     /// The transport has no room for a message without a piggyback. A due acknowledgement or reject leaves before it. A
@@ -65,7 +111,7 @@ impl<B: Buffer> Core<B> {
     /// Output: the next frame, for callers that keep frames.
     pub fn poll_transmit(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let mut next = None;
-        self.transmit(fresh, |to, frame| {
+        self.transmit(1, fresh, |to, frame| {
             next = Some(Transmit { to, frame: frame.share() });
             true
         });
@@ -92,7 +138,7 @@ impl<B: Buffer> Core<B> {
     ) -> Option<bool> {
         let slot = self.slots.slots.get_mut(link as usize)?;
         slot.queued = false;
-        if slot.skip || slot.is_partial {
+        if slot.leaves != Leaves::Whole {
             return self.transmit_left(link, fresh, send);
         }
         let record = self.flows.active(slot.flow)?;
@@ -129,7 +175,7 @@ impl<B: Buffer> Core<B> {
             self.counters.bundles_sent += 1;
             self.counters.bundled_sent += u64::from(slot.count);
         }
-        self.counters.retransmitted += slot.note_sent();
+        slot.note_sent(&mut self.counters);
         self.deferred.just_sent.push(link);
         Some(true)
     }
@@ -143,7 +189,7 @@ impl<B: Buffer> Core<B> {
         fresh: &mut dyn FnMut() -> Option<B>,
         send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
-        if self.slots[link].skip {
+        if self.slots[link].leaves == Leaves::Not {
             self.slots.free_popped(link);
             return None;
         }
@@ -151,7 +197,7 @@ impl<B: Buffer> Core<B> {
         let Some(transmit) = next.and_then(|(place, count)| self.write_left(link, place, count, fresh)) else {
             // All have left, or there is no frame for the next one: the RTO sends what is left again.
             self.slots.left_mut(link).next = 0;
-            self.counters.retransmitted += self.slots[link].note_sent();
+            self.slots[link].note_sent(&mut self.counters);
             self.deferred.just_sent.push(link);
             return None;
         };

@@ -44,7 +44,7 @@ impl Fixture {
         while let Some(link) = self.slots.ready.pop_front() {
             let slot = &mut self.slots[link];
             slot.queued = false;
-            if !slot.skip {
+            if slot.leaves != Leaves::Not {
                 (slot.times_sent, slot.sent_at) = (slot.times_sent + 1, Time(at));
                 sent.push(slot.seq.since(FIRST));
             } else {
