@@ -20,6 +20,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use am_wire::Address;
 use am_wire::control::NodeId;
 
 use crate::output::Peer;
@@ -92,6 +93,13 @@ impl AddressConflicts {
             claim.peer
         };
         claims.map(opposed).collect()
+    }
+
+    /// The claimant at this address has answered the probe with this nonce. Returns what it claims.
+    pub(crate) fn note_answer(&mut self, source: Address, nonce: u32) -> Option<Peer> {
+        let claim = self.open.iter_mut().find(|claim| (claim.peer.address, claim.nonce) == (source, nonce))?;
+        claim.has_echoed_nonce = true;
+        Some(claim.peer)
     }
 
     /// Claims about this node no longer matter.

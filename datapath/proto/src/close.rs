@@ -14,7 +14,7 @@
 use core::time::Duration;
 
 use am_wire::control::{Close, CloseCause, Closed, Control, FinalAcks};
-use am_wire::{Address, Buffer, Class, Flow, Seq, expand};
+use am_wire::{Address, Buffer, Flow};
 
 use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
@@ -204,20 +204,5 @@ impl From<CloseCause> for ReturnReason {
             CloseCause::Tag => ReturnReason::Tag,
             CloseCause::Name => ReturnReason::NameTaken,
         }
-    }
-}
-
-impl FlowRecord {
-    /// What arrived on this flow, except the messages that no handler will get.
-    pub(crate) fn final_acks(&self, unhandled: &UnhandledSeqs) -> FinalAcks {
-        let classes = Class::ALL.map(|class| {
-            let queue = &self.receive[class];
-            let without = unhandled.get(&(self.id.flow, class)).map(Vec::as_slice).unwrap_or_default();
-            // Some numbers may be of an earlier use of the flow id.
-            let near = |&low: &u16| expand(low as u32, 16, queue.next_expected());
-            let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has_arrived(seq)).collect();
-            queue.final_ack(&without)
-        });
-        FinalAcks { cause: CloseCause::Closed, classes }
     }
 }

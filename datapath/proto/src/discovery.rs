@@ -1,33 +1,18 @@
 //! Discovery. Each node broadcasts a beacon when it starts, and then from time to time, so that switches remember its
 //! true address.
 
-use core::time::Duration;
-
 use am_wire::control::{Beacon, CloseCause, Control, Name, NodeId, Purpose};
-use am_wire::{Address, Buffer, Framing, Framings};
+use am_wire::{Address, Buffer};
 
-use crate::control_queue::{DeferredControl, OutgoingControl};
+use crate::control_queue::DeferredControl;
 use crate::flow::Phase;
 use crate::node::Core;
-use crate::output::{Command, Departure, Event, MemberChange, Peer, ReturnReason};
+use crate::output::{Departure, Event, MemberChange, Peer, ReturnReason};
 use crate::peers::{BeaconNews, PeerRun};
 use crate::presence::FIRST_BEACON_PAUSE;
-use crate::rate_limit::LATENESS;
-use crate::time::{Time, TimerKind};
+use crate::time::Time;
 
 impl<B: Buffer> Core<B> {
-    /// A control frame or a reject that was not made with this node's key.
-    pub(crate) fn note_unauthenticated(&mut self) {
-        self.counters.control_unauthenticated += 1;
-        self.discovery.unauthenticated_at = Some(self.now);
-    }
-
-    /// Getter: whether frames of nodes with another segment key, or without one, arrived lately.
-    pub fn has_unauthenticated(&self) -> bool {
-        let lately = self.config.beacon * 3;
-        self.discovery.unauthenticated_at.is_some_and(|at| self.now - at < lately)
-    }
-
     /// From above: add a peer from a static table. Incarnation 0 means unknown.
     pub fn add_peer(&mut self, peer: Peer) {
         let now = self.now;
@@ -51,21 +36,6 @@ impl<B: Buffer> Core<B> {
     pub fn on_address_added(&mut self, now: Time) {
         self.discovery.search.on_address_added(now);
         self.introduce();
-    }
-
-    /// Have the transport ask the added addresses that have not answered.
-    pub(crate) fn introduce(&mut self) {
-        if !matches!(self.outputs.commands.back(), Some(Command::Introduce)) {
-            self.outputs.commands.push_back(Command::Introduce);
-        }
-    }
-
-    /// A set-up waits for a peer that is unknown, or does not answer. Ask all nodes, unless that was done lately: one question serves all
-    /// set-ups.
-    pub(crate) fn search(&mut self, now: Time) {
-        if self.discovery.search.try_take(now, self.discovery.peers.count()) {
-            self.broadcast_beacon(true);
-        }
     }
 
     /// From below: the node has another address on its link, as when its NIC got a new one. Open flows go on. Peers learn the new
@@ -97,80 +67,6 @@ impl<B: Buffer> Core<B> {
         }
         self.discovery.peers.remove(node);
         self.discovery.address_conflicts.forget(node);
-    }
-
-    /// Broadcast a beacon. With `answer` it asks every receiver for its own beacon.
-    pub(crate) fn broadcast_beacon(&mut self, answer: bool) {
-        if !self.sending.control.has_enough_broadcasts() {
-            self.send_beacon(Address::BROADCAST, answer);
-        }
-    }
-
-    pub(crate) fn send_beacon(&mut self, to: Address, answer: bool) {
-        let beacon = self.beacon(if answer { Purpose::Ask } else { Purpose::Announce });
-        self.sending.control.push(to, Control::Beacon(beacon));
-    }
-
-    fn beacon(&self, purpose: Purpose) -> Beacon {
-        Beacon {
-            node: self.config.node,
-            incarnation: self.config.incarnation,
-            name: self.config.name,
-            address: self.config.address,
-            framings: Framings::ALL,
-            max_frame: self.config.max_frame as u32,
-            purpose,
-        }
-    }
-
-    /// Getter: the frame that says, while nothing calls this core, that the node is alive. It stays the same. It is a
-    /// broadcast, for another thread or process to send.
-    pub fn heartbeat(&self) -> Vec<u8> {
-        self.beacon_to_all(Purpose::Heartbeat)
-    }
-
-    /// Getter: the frame that asks a peer to introduce itself. It is a broadcast: the peer's link address is unknown.
-    pub fn introduction(&self) -> Vec<u8> {
-        self.beacon_to_all(Purpose::Ask)
-    }
-
-    fn beacon_to_all(&self, purpose: Purpose) -> Vec<u8> {
-        let body = Control::Beacon(self.beacon(purpose));
-        let to = Address::BROADCAST;
-        let outgoing = OutgoingControl { to, framing: Framing::Plain, body, min_length: 0 };
-        let mut frame = vec![0; Control::MAX_FRAME];
-        let length = self.emit_control(&outgoing, &mut frame).unwrap_or(0);
-        frame.truncate(length);
-        frame
-    }
-
-    /// From above: this node did not poll for long. Tell the peers that it polls again, with the next outputs.
-    #[cold]
-    pub fn on_late(&mut self) {
-        self.counters.late += 1;
-        // On a busy machine all nodes are late, again and again.
-        if self.discovery.late_news.try_take(self.now, self.discovery.peers.count(), &LATENESS) {
-            self.broadcast_beacon(false);
-        }
-    }
-
-    pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
-        if self.time.beacon_timer.take_if_due(at) {
-            let answer = self.discovery.watch.take_introduction();
-            self.broadcast_beacon(answer);
-            self.arm_beacon(now);
-        }
-    }
-
-    /// Set the time of the next beacon.
-    pub(crate) fn arm_beacon(&mut self, now: Time) {
-        let usual = self.discovery.watch.beacon_interval(&self.config);
-        let pause = self.time.beacon_pause.min(usual);
-        self.time.beacon_pause = (pause * 2).min(usual);
-        // Many nodes that started together must not announce themselves together.
-        let part = if self.discovery.watch.is_crowded { pause / 4 } else { Duration::ZERO };
-        let earlier = self.random.part_of(part);
-        self.time.timers.arm(&mut self.time.beacon_timer, TimerKind::Beacon, 0, now + (pause - earlier));
     }
 
     pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
@@ -206,7 +102,9 @@ impl<B: Buffer> Core<B> {
                     .presence_mut(at)
                     .into_iter()
                     .for_each(|presence| presence.on_beacon(now, is_proof));
-                self.on_confirming_beacon(now, at, peer.node);
+                // A beacon that repeats what is known of its node contradicts every open claim.
+                let contradicted = self.discovery.address_conflicts.contradict(peer.node);
+                contradicted.iter().for_each(|claimed| self.judge(now, at, claimed));
             }
             BeaconNews::New => self.on_new_peer(now, peer.name),
             BeaconNews::Replaced(forgotten) => {
@@ -215,7 +113,11 @@ impl<B: Buffer> Core<B> {
                 self.outputs.events.extend(forgotten.map(|member| Event::Member(member, departure)));
                 self.on_new_peer(now, peer.name);
             }
-            BeaconNews::Conflict(at) => self.on_address_conflict(now, at, peer),
+            BeaconNews::Conflict(at) => {
+                self.note_claim(now, peer);
+                self.judge(now, at, &peer);
+                self.ask_both(now, at, &peer);
+            }
             BeaconNews::TooMany => self.counters.peers_ignored += 1,
         }
     }
@@ -228,9 +130,16 @@ impl<B: Buffer> Core<B> {
         self.advance_setups(now, peer);
     }
 
+    /// A claim of another address may be believed by now.
+    pub(crate) fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
+        if self.is_believed(now, at, claimed) {
+            self.accept_peer(now, at, *claimed);
+        }
+    }
+
     /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
     /// Set-ups under way now ask the new run.
-    pub(crate) fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
+    fn accept_peer(&mut self, now: Time, at: usize, peer: Peer) {
         let known = self.discovery.peers.records[at].peer;
         let has_answered = self.discovery.address_conflicts.find(&peer).is_some_and(|claim| claim.is_contradicted);
         self.on_member_accepted(now, at, &peer);
@@ -257,6 +166,21 @@ impl<B: Buffer> Core<B> {
             if record.phase == Phase::Open {
                 self.set_reject_template(id);
             }
+        }
+    }
+
+    /// The program of this peer polls again. Send again what it may have missed. The patience of its set-ups starts anew,
+    /// because the program has a backlog.
+    fn on_polling_again(&mut self, now: Time, peer: &Peer) {
+        let address = peer.address;
+        if self.discovery.not_polling.0.remove(&address).is_none() {
+            return;
+        }
+        self.renew_patience(now, peer.name);
+        for id in self.flows.filter(|record| record.phase == Phase::Open && record.route.to == address) {
+            let Some(record) = self.flows.get_mut(id) else { continue };
+            record.rtt.backoff = 0;
+            if record.in_flight() { self.resend(now, id.flow) } else { self.ask_for_credit(now, id.flow) }
         }
     }
 }

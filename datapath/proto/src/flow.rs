@@ -2,10 +2,12 @@
 
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
+use std::collections::VecDeque;
 
-use am_wire::control::{FlowParameters, Incarnation, Name, NodeId, Refusal};
-use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq, Template};
+use am_wire::control::{Accept, Control, FlowParameters, Incarnation, Keepalive, Name, NodeId, Refusal};
+use am_wire::{Acks, Address, Class, Flow, Framing, Kind, Piggyback, Seq, Template};
 
+use crate::mutants::{self, Mutant};
 use crate::output::{FlowState, FramingWhy, ReturnReason};
 use crate::peers::KnownPath;
 use crate::receive_queue::ReceiveQueue;
@@ -389,5 +391,28 @@ impl FlowRecord {
         self.unacked = 0;
         self.ack_at = Time::NEVER;
         Piggyback::new([requests.take_short_ack(), replies.take_short_ack()])
+    }
+
+    /// Whether a message waits for earlier ones. A bulk segment does not, because it has its own offset.
+    pub(crate) fn must_wait_for_earlier(&self, kind: Kind) -> bool {
+        self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !mutants::is_active(Mutant::OutOfOrder)
+    }
+
+    #[inline]
+    pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
+        if !self.ack_queued {
+            self.ack_queued = true;
+            acks_due.push_back(self.id.flow);
+        }
+    }
+
+    /// The question about a flow. If this side accepted the flow, and no frame has arrived since, the Accept may be lost,
+    /// and is sent again instead. A peer that has it already acknowledges.
+    pub(crate) fn keepalive_question(&self, max_message: u32) -> Control {
+        let (route, id) = (self.route, self.id);
+        if !self.setup.is_ours && !self.silence.has_begun() {
+            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame(), max_message) });
+        }
+        Control::Keepalive(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }
 }

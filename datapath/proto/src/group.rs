@@ -45,10 +45,6 @@ impl<B: Buffer> Core<B> {
     /// is in no group, or the member is this node.
     pub(crate) fn follow_to_member(&mut self, now: Time, id: FlowId, member: u8) -> bool {
         let Some(record) = self.flows.get_mut(id) else { return false };
-        if record.asked().no_redirect() {
-            // A late answer to the question before the first member was asked to take this node itself.
-            return true;
-        }
         let Some(name) = record.peer.node_name.member(member).filter(|name| *name != self.config.name) else {
             return false;
         };
@@ -61,7 +57,6 @@ impl<B: Buffer> Core<B> {
             }
             None => self.ask_number(id, member, false),
         }
-        self.advance_setup(now, id.flow);
         true
     }
 

@@ -1,6 +1,5 @@
 //! From below: a frame arrived.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use am_wire::coalesced::Body;
@@ -10,10 +9,7 @@ use am_wire::{
     AckHint, Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, ShortFrame, expand,
 };
 
-use crate::counters::Counters;
-use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
-use crate::gaps::Gaps;
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
 use crate::output::Delivery;
@@ -391,89 +387,5 @@ impl FlowRecord {
             return Err(Reason::Nonce);
         }
         Ok(())
-    }
-
-    /// Whether a short frame has the next message of its class, and there is no gap behind it.
-    #[inline(always)]
-    fn foresees(&self, short: &ShortFrame) -> bool {
-        let queue = &self.receive[short.class];
-        self.phase == Phase::Open
-            && short.is_next(self.id.nonce, queue.next_expected())
-            && queue.is_next(queue.next_expected())
-    }
-
-    /// Accept a new message. Returns whether an acknowledgement must leave now: because of a gap, or because many messages
-    /// are unacknowledged. Otherwise it waits for a message to piggyback on.
-    #[inline(always)]
-    pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, every: u16, gaps: &mut Gaps) -> bool {
-        let missing = self.receive[class].accept(seq, gaps);
-        if missing > 0 {
-            self.on_missing(class, missing, gaps);
-        }
-        self.ack_forced |= verdict == Verdict::Ahead;
-        self.count_unacked(1, every)
-    }
-
-    /// Count messages that were accepted. Returns whether an acknowledgement must leave now.
-    #[inline(always)]
-    fn count_unacked(&mut self, accepted: u16, every: u16) -> bool {
-        self.unacked += accepted;
-        self.ack_forced || self.unacked >= every
-    }
-
-    /// Whether a message that is not the next one is accepted: it is behind a gap, and either the reorder buffer has room
-    /// for it, or it need not wait there.
-    pub(crate) fn accepts_out_of_order<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
-        verdict == Verdict::Ahead
-            && (endpoints.reorder_buffer.len() < endpoints.reorder_capacity || !self.must_wait_for_earlier(kind))
-    }
-
-    /// Whether a message waits for earlier ones. A bulk segment does not, because it has its own offset.
-    pub(crate) fn must_wait_for_earlier(&self, kind: Kind) -> bool {
-        self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !mutants::is_active(Mutant::OutOfOrder)
-    }
-
-    /// A duplicate, or a message beyond the window. The acknowledgement corrects the sender, and names a duplicate.
-    pub(crate) fn on_not_new(
-        &mut self,
-        verdict: Verdict,
-        class: Class,
-        seq: Seq,
-        gaps: &mut Gaps,
-        counters: &mut Counters,
-    ) {
-        counters.count_not_new(verdict);
-        self.ack_forced = true;
-        if verdict == Verdict::Duplicate {
-            self.reordering(gaps).note_duplicate(class, seq);
-        }
-    }
-
-    /// The acknowledgement that piggybacks on a message with a body of this length, if there is room.
-    #[inline(always)]
-    pub(crate) fn piggyback_for(
-        &mut self,
-        class: Class,
-        framing: Framing,
-        body: usize,
-        counters: &mut Counters,
-        acks_due: &mut VecDeque<Flow>,
-    ) -> Option<Piggyback> {
-        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| self.take_piggyback());
-        counters.piggybacks_sent += piggyback.is_some() as u64;
-        // The peer must learn that its request arrived. Otherwise the request could return as undelivered, although it
-        // was answered. On an ordered flow the reply itself says so.
-        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 && !self.setup.is_ordered {
-            self.queue_ack(acks_due);
-        }
-        piggyback
-    }
-
-    #[inline]
-    pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
-        if !self.ack_queued {
-            self.ack_queued = true;
-            acks_due.push_back(self.id.flow);
-        }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use std::{iter, mem};
 
-use am_wire::control::{Accept, Control, Keepalive};
+use am_wire::control::{Control, Keepalive};
 use am_wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
@@ -194,17 +194,5 @@ impl<B: Buffer> Core<B> {
                 self.send_closed(source, id, (question.own, question.own_nonce));
             }
         }
-    }
-}
-
-impl FlowRecord {
-    /// The question about a flow. If this side accepted the flow, and no frame has arrived since, the Accept may be lost,
-    /// and is sent again instead. A peer that has it already acknowledges.
-    pub(crate) fn keepalive_question(&self, max_message: u32) -> Control {
-        let (route, id) = (self.route, self.id);
-        if !self.setup.is_ours && !self.silence.has_begun() {
-            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame(), max_message) });
-        }
-        Control::Keepalive(Keepalive { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }
 }

@@ -19,12 +19,25 @@
 //!     outputs, to below                       from below
 //! ```
 //!
+//! The files call down only:
+//!
+//! ```text
+//!  input  transmit  timeout  start                          from outside
+//!  keepalive  probe_answers  discovery  members  close      peers
+//!  resend  not_polling  setup  group  name_conflict         flows
+//!  probe  beacon  teardown
+//!  refusals  send  deferred  loss_detection  rejects        each message
+//!  accept  emit  endpoint  slots, queues, flow
+//! ```
+//!
 //! Read first: [`Core`], for the order of calls; then `send_queue.rs`, `receive_queue.rs` and `reject_queue.rs`, whose
 //! pages say what pushes, what pops, what bounds the queue and what happens when it is full; then `transmit.rs`, where
 //! frames are written. FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod address_conflict;
+mod beacon;
 mod close;
 mod config;
 mod control_queue;
@@ -32,6 +45,7 @@ mod counters;
 mod credits;
 mod deferred;
 mod discovery;
+mod emit;
 mod endpoint;
 mod fair_share;
 mod flow;
@@ -55,12 +69,14 @@ mod output;
 mod peers;
 mod presence;
 mod probe;
+mod probe_answers;
 mod rate_limit;
 mod receive_queue;
 mod refusals;
 mod reject_queue;
 mod rejects;
 mod reordering;
+mod resend;
 mod rtt;
 mod search;
 mod segment_key;
@@ -70,6 +86,7 @@ mod senders;
 mod setup;
 mod signs_of_life;
 mod slots;
+mod start;
 mod statistics;
 mod teardown;
 mod time;

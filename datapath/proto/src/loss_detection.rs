@@ -149,4 +149,11 @@ impl FlowRecord {
         }
         (lost.count, lost.next)
     }
+
+    /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
+    /// its own.
+    pub(crate) fn oldest_sent_at<B>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
+        let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest_in_flight(slots));
+        oldest.map(|link| &slots[link]).map(|slot| if slot.times_sent > 0 { slot.sent_at } else { now }).min()
+    }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Control, Incarnation, NodeId, Probe, ProbeSeen, Refusal, Refuse, Step};
+use am_wire::control::{Control, Incarnation, Probe, Refusal, Refuse, Step};
 use am_wire::{Address, Buffer};
 
 use crate::address_conflict::{ANSWER_TIME, AddressConflict, AddressConflicts, ConflictVerdict};
@@ -19,7 +19,7 @@ const VERDICT_TIME: Duration = Duration::from_millis(500);
 impl<B: Buffer> Core<B> {
     /// A beacon contradicts what is known of the beacon's node.
     #[cold]
-    pub(crate) fn on_address_conflict(&mut self, now: Time, at: usize, peer: Peer) {
+    pub(crate) fn note_claim(&mut self, now: Time, peer: Peer) {
         let nonce = self.random.next() as u32;
         match self.discovery.address_conflicts.find(&peer) {
             Some(claim) if !claim.is_expired(now) => claim.was_repeated = true,
@@ -28,12 +28,10 @@ impl<B: Buffer> Core<B> {
                 self.discovery.address_conflicts.insert(AddressConflict::new(peer, nonce, now));
             }
         }
-        self.judge(now, at, &peer);
-        self.ask_both(now, at, &peer);
     }
 
     /// Ask both sides, if the conflict is still open.
-    fn ask_both(&mut self, now: Time, at: usize, claimed: &Peer) {
+    pub(crate) fn ask_both(&mut self, now: Time, at: usize, claimed: &Peer) {
         let known = self.discovery.peers.records[at].peer;
         let AddressConflicts { open, ask_rates: asked } = &mut self.discovery.address_conflicts;
         let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.ask_again_at) else {
@@ -64,32 +62,15 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A beacon repeats what is known of its node. It contradicts every open claim.
-    pub(crate) fn on_confirming_beacon(&mut self, now: Time, at: usize, node: NodeId) {
-        self.discovery.address_conflicts.contradict(node).iter().for_each(|claimed| self.judge(now, at, claimed));
-    }
-
-    /// A peer answered a probe. Returns whether the answer echoes the nonce of an open conflict.
-    pub(crate) fn on_claimant_answer(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
-        let is_it = |claim: &&mut AddressConflict| (claim.peer.address, claim.nonce) == (source, seen.id);
-        let Some(claim) = self.discovery.address_conflicts.open.iter_mut().find(is_it) else { return false };
-        claim.has_echoed_nonce = true;
-        let claimed = claim.peer;
-        self.discovery.peers.by_node(claimed.node).into_iter().for_each(|at| self.judge(now, at, &claimed));
-        true
-    }
-
-    fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
+    /// Whether this claim is believed by now. If both sides are alive, report it.
+    pub(crate) fn is_believed(&mut self, now: Time, at: usize, claimed: &Peer) -> bool {
         let known = self.discovery.peers.records[at].peer;
-        let Some(claim) = self.discovery.address_conflicts.find(claimed) else { return };
-        match claim.verdict(&known, now) {
-            ConflictVerdict::Open => {}
-            ConflictVerdict::Believed => self.accept_peer(now, at, *claimed),
-            ConflictVerdict::BothAlive => {
-                self.refuse_name(now, &known, claimed);
-                self.report_name_conflict(now, &known, claimed);
-            }
+        let verdict = self.discovery.address_conflicts.find(claimed).map(|claim| claim.verdict(&known, now));
+        if verdict == Some(ConflictVerdict::BothAlive) {
+            self.refuse_name(now, &known, claimed);
+            self.report_name_conflict(now, &known, claimed);
         }
+        verdict == Some(ConflictVerdict::Believed)
     }
 
     /// A beacon with this node's own id. It may be a late one, from an earlier run of this node. If it comes again,

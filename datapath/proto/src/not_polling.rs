@@ -19,10 +19,10 @@ use std::time::Duration;
 use am_wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
-use crate::flow::{FlowRecord, Phase};
+use crate::flow::FlowRecord;
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
-use crate::output::{Command, Peer, ReturnReason};
+use crate::output::{Command, ReturnReason};
 use crate::peers::PeerRun;
 use crate::signs_of_life::{QUESTION_INTERVAL, SignsOfLife};
 use crate::time::{Time, TimerKind};
@@ -63,21 +63,6 @@ impl<B: Buffer> Core<B> {
         let at = self.discovery.peers.by_node(node)?;
         let peer = &self.discovery.peers.records[at].peer;
         self.discovery.not_polling.last_sign(peer.address).filter(|_| peer.incarnation == incarnation)
-    }
-
-    /// The program of this peer polls again. Send again what it may have missed. The patience of its set-ups starts anew,
-    /// because the program has a backlog.
-    pub(crate) fn on_polling_again(&mut self, now: Time, peer: &Peer) {
-        let address = peer.address;
-        if self.discovery.not_polling.0.remove(&address).is_none() {
-            return;
-        }
-        self.renew_patience(now, peer.name);
-        for id in self.flows.filter(|record| record.phase == Phase::Open && record.route.to == address) {
-            let Some(record) = self.flows.get_mut(id) else { continue };
-            record.rtt.backoff = 0;
-            if record.in_flight() { self.resend(now, id.flow) } else { self.ask_for_credit(now, id.flow) }
-        }
     }
 
     /// A flow waits for its peer in vain. If the peer does not poll, its silence does not count. Returns whether this is

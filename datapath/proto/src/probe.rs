@@ -17,9 +17,9 @@
 
 use core::time::Duration;
 
-use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use am_wire::control::{Control, NodeId, Probe, Step};
 use am_wire::frame::split_source;
-use am_wire::{Address, Buffer, Flow, Framing};
+use am_wire::{Buffer, Flow, Framing};
 
 use crate::config::FramingChoice;
 use crate::node::Core;
@@ -45,7 +45,7 @@ const MAX_CROWDED_DOUBLINGS: u16 = 9;
 const RECENT_ROUNDS: u16 = 2;
 /// After this many unanswered rounds a peer is silent. It may be reopening its NIC. Its earlier answers do not show
 /// what arrives afterwards.
-const SILENT_ROUNDS: u16 = 8;
+pub(crate) const SILENT_ROUNDS: u16 = 8;
 /// After this many unanswered rounds (48 ms at first) the transport is asked to try another path.
 const SUSPECT_ROUNDS: u16 = 2 * SILENT_ROUNDS;
 /// Among many peers, half a second at first.
@@ -88,7 +88,7 @@ impl<B: Buffer> Core<B> {
                 FramingChoice::Fixed(framing) => self.probe_length(now, at, (framing, FramingWhy::Configured)),
                 FramingChoice::Auto => self.ask_question(now, at, Probing::new(Step::Forged)),
             },
-        }
+        };
         // With nothing to probe, the answer is there at once.
         if let Path::Known(known) = self.discovery.peers.records[at].path { Some(known) } else { None }
     }
@@ -122,8 +122,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Ask a question. One about a switch is asked only after the switch had time to learn.
-    fn ask_question(&mut self, now: Time, at: usize, probing: Probing) {
+    /// Ask a question. One about a switch is asked only after the switch had time to learn. Returns whether the path is known now.
+    fn ask_question(&mut self, now: Time, at: usize, probing: Probing) -> bool {
         let id = self.random.next() as u32;
         self.discovery.peers.set_probe(at, id);
         let record = &mut self.discovery.peers.records[at];
@@ -131,17 +131,17 @@ impl<B: Buffer> Core<B> {
         record.probe_timer.disarm();
         if probing.question == Step::Learned {
             self.time.timers.arm(&mut record.probe_timer, TimerKind::Probe, at as u16, now + SWITCH_LEARNING_TIME);
-        } else {
-            self.probe_round(now, at);
+            return false;
         }
+        self.probe_round(now, at)
     }
 
-    /// The next round, or the conclusion.
-    fn probe_round(&mut self, now: Time, at: usize) {
+    /// The next round, or the conclusion. Returns whether the path is known now.
+    pub(crate) fn probe_round(&mut self, now: Time, at: usize) -> bool {
         let longest = self.max_frame_to(at);
         let (node, forged) = (self.config.node, split_source(Flow::NODE, self.config.address));
         let record = &mut self.discovery.peers.records[at];
-        let Path::Probing(probing) = &mut record.path else { return };
+        let Path::Probing(probing) = &mut record.path else { return false };
         probing.length = probing.length.min(longest);
         if probing.is_silence_an_answer(now, longest) {
             return self.conclude(now, at, false);
@@ -149,7 +149,7 @@ impl<B: Buffer> Core<B> {
         if probing.unanswered == ABSENT_ROUNDS {
             // Probed again at the next request for it.
             record.path = Path::Unknown;
-            return;
+            return false;
         }
         probing.unanswered = probing.unanswered.saturating_add(1);
         let Probing { id, question, length, .. } = *probing;
@@ -168,62 +168,12 @@ impl<B: Buffer> Core<B> {
         let probe = |step| Control::Probe(Probe { id, node, step });
         self.sending.control.push_padded(to, framing, probe(question), length as usize);
         self.sending.control.push(peer, probe(Step::True));
+        false
     }
 
-    pub(crate) fn probe_timeout(&mut self, now: Time, at: Time, owner: u16) {
-        if self.discovery.peers.records[owner as usize].probe_timer.take_if_due(at) {
-            self.probe_round(now, owner as usize);
-        }
-    }
-
-    /// A peer's probe arrived: answer it. If the sender is unknown, its beacon was missed. So ask it, at a limited rate,
-    /// because the probe may be forged. Every round has a probe from the sender's true address.
-    pub(crate) fn on_probe(&mut self, source: Address, probe: &Probe) {
-        if self.discovery.has_left {
-            return;
-        }
-        let Some(at) = self.discovery.peers.by_node(probe.node) else {
-            if probe.step == Step::True && self.time.beacon_answers.try_take(self.now) {
-                self.send_beacon(source, true);
-            }
-            return;
-        };
-        let Peer { name, address: to, .. } = self.discovery.peers.records[at].peer;
-        self.sending.control.push(to, Control::ProbeSeen(ProbeSeen { id: probe.id, step: probe.step }));
-        // The peer is there. It answers set-ups when it knows its path to this node.
-        let longest = self.longest_wait();
-        for flow in self.flows.in_setup_with(name) {
-            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.on_probed(longest));
-        }
-    }
-
-    /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer
-    /// counts.
-    pub(crate) fn on_probe_seen(&mut self, now: Time, source: Address, seen: &ProbeSeen) {
-        if self.on_claimant_answer(now, source, seen) || self.on_member_answer(now, source, seen) {
-            return;
-        }
-        let Some(at) = self.discovery.peers.by_probe(seen.id) else { return };
-        let record = &mut self.discovery.peers.records[at];
-        if record.peer.address != source {
-            // This probe went to a forged address, so any host on the segment may have received it.
-            self.discovery.was_probe_overheard |= seen.step == Step::Learned;
-            return;
-        }
-        record.is_unresponsive = false;
-        let Path::Probing(probing) = &mut record.path else { return };
-        if seen.step == probing.question {
-            self.conclude(now, at, true);
-        } else if seen.step == Step::True {
-            let before = if probing.unanswered < SILENT_ROUNDS { probing.answered } else { 0 };
-            probing.answered = before.saturating_add(1);
-            probing.unanswered = 0;
-        }
-    }
-
-    /// A question is answered.
-    fn conclude(&mut self, now: Time, at: usize, yes: bool) {
-        let Path::Probing(probing) = self.discovery.peers.records[at].path else { return };
+    /// A question is answered. Returns whether the path is known now.
+    pub(crate) fn conclude(&mut self, now: Time, at: usize, yes: bool) -> bool {
+        let Path::Probing(probing) = self.discovery.peers.records[at].path else { return false };
         match (probing.question, yes) {
             (Step::Forged, true) if self.config.hears_all => self.ask_question(now, at, Probing::new(Step::Learned)),
             (Step::Forged, true) => self.probe_length(now, at, (Framing::Split, FramingWhy::Shared)),
@@ -233,28 +183,27 @@ impl<B: Buffer> Core<B> {
             _ if yes || probing.length <= MIN_PROBED_LENGTH => self.finish_probing(at, &probing),
             _ => {
                 let (length, framing) = ((probing.length / 2).max(MIN_PROBED_LENGTH), probing.framing);
-                self.ask_question(now, at, Probing { length, framing, ..Probing::new(probing.question) });
+                self.ask_question(now, at, Probing { length, framing, ..Probing::new(probing.question) })
             }
         }
     }
 
     /// The framing is known: probe the length, unless the configuration says not to.
-    fn probe_length(&mut self, now: Time, at: usize, framing: (Framing, FramingWhy)) {
+    fn probe_length(&mut self, now: Time, at: usize, framing: (Framing, FramingWhy)) -> bool {
         let length = self.max_frame_to(at);
         let probing = Probing { length, framing, ..Probing::new(Step::Long) };
         if self.config.probe_length { self.ask_question(now, at, probing) } else { self.finish_probing(at, &probing) }
     }
 
-    /// The probes are finished.
-    fn finish_probing(&mut self, at: usize, probing: &Probing) {
+    /// The probes are finished: the path is known now.
+    fn finish_probing(&mut self, at: usize, probing: &Probing) -> bool {
         let (framing, why) = probing.framing;
         // If the peer's own limit is smaller, its offer says so.
         let is_full = probing.length == self.max_frame_to(at);
         let max_frame = if is_full { self.config.max_frame as u32 } else { probing.length };
         let record = &mut self.discovery.peers.records[at];
         record.path = Path::Known(KnownPath { framing, why, max_frame });
-        let name = record.peer.name;
-        self.advance_setups(self.now, name);
+        true
     }
 
     /// Getter: the peers that frames of full length do not reach, and the longest frame that does.

@@ -18,9 +18,8 @@
 
 use std::collections::VecDeque;
 
-use am_wire::control::Control;
 use am_wire::frame::ParsedFrame;
-use am_wire::{Buffer, Class, Flow, Header, Kind, Reason, Reject, Seq, expand};
+use am_wire::{Buffer, Class, Flow, Reason, Reject, Seq, expand};
 
 use crate::EndpointId;
 use crate::control_queue::PendingReject;
@@ -28,7 +27,7 @@ use crate::counters::Counters;
 use crate::flow::FlowRecord;
 use crate::handler_set::{HandlerSet, RefusedSeqs};
 use crate::node::{Core, MAX_PENDING_REJECTS};
-use crate::output::{Fate, ReturnReason, Returned, Transmit};
+use crate::output::{Fate, ReturnReason, Returned};
 use crate::receive_queue::Verdict;
 use crate::segment_key::{SegmentKey, is_auth_code, split_auth_code};
 
@@ -121,31 +120,6 @@ impl<B: Buffer> Core<B> {
         record.accept(class, seq, verdict, self.time.timing.ack_every, &mut self.receiving.gaps);
         self.endpoints.deliver_behind(record, class, seq.plus(1));
         self.release(id, class, 1);
-    }
-
-    /// Write a reject of a flow that is open.
-    pub(crate) fn write_reject(
-        &mut self,
-        reject: &PendingReject,
-        fresh: &mut dyn FnMut() -> Option<B>,
-    ) -> Option<Transmit<B>> {
-        let route = self.flows.get(reject.flow)?.route;
-        let Some(frame) = fresh() else {
-            self.counters.no_frame += 1;
-            return None;
-        };
-        let (flow, nonce, seq) = (route.flow, route.nonce, reject.seq.0);
-        let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq };
-        let content = reject.what.body();
-        let mut body = [0; 1 + Control::AUTH_CODE_BYTES];
-        body[..content.len()].copy_from_slice(content);
-        let mut length = content.len();
-        if let Some(key) = &self.config.key {
-            let code = key.reject_code([route.to, self.config.address], (flow, nonce), reject.seq, content);
-            body[length..length + code.len()].copy_from_slice(&code);
-            length += code.len();
-        }
-        self.build_frame(frame, route.to, route.framing, &header, &body[..length])
     }
 }
 

@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 
 use am_wire::bounce::RejectTemplate;
+use am_wire::control::Control;
 use am_wire::frame::LinkAddresses;
-use am_wire::{Address, Buffer, Class, Flow, Reject, Seq};
+use am_wire::{Address, Buffer, Class, Flow, Header, Kind, Reject, Seq};
 
 use crate::FlowId;
 use crate::control_queue::PendingReject;
@@ -110,6 +111,31 @@ impl<B: Buffer> Core<B> {
             let pause = pause + self.random.next() % (pause / 2 + 1);
             self.time.timers.arm(&mut rejects.timer, TimerKind::Reject, record.id.flow.id(), now.later(pause));
         }
+    }
+
+    /// Write a reject of a flow that is open.
+    pub(crate) fn write_reject(
+        &mut self,
+        reject: &PendingReject,
+        fresh: &mut dyn FnMut() -> Option<B>,
+    ) -> Option<Transmit<B>> {
+        let route = self.flows.get(reject.flow)?.route;
+        let Some(frame) = fresh() else {
+            self.counters.no_frame += 1;
+            return None;
+        };
+        let (flow, nonce, seq) = (route.flow, route.nonce, reject.seq.0);
+        let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq };
+        let content = reject.what.body();
+        let mut body = [0; 1 + Control::AUTH_CODE_BYTES];
+        body[..content.len()].copy_from_slice(content);
+        let mut length = content.len();
+        if let Some(key) = &self.config.key {
+            let code = key.reject_code([route.to, self.config.address], (flow, nonce), reject.seq, content);
+            body[length..length + code.len()].copy_from_slice(&code);
+            length += code.len();
+        }
+        self.build_frame(frame, route.to, route.framing, &header, &body[..length])
     }
 }
 

@@ -129,15 +129,6 @@ impl<B: Buffer> Core<B> {
         id
     }
 
-    pub(crate) fn setup_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
-        let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if record.phase == Phase::Open || !record.resend_timer.take_if_due(at) {
-            return;
-        }
-        let id = record.id;
-        if record.phase == Phase::Closing { self.repeat_close(id) } else { self.advance_setup(now, id.flow) }
-    }
-
     /// Something was learned about this peer. Flows in set-up may be waiting for it.
     pub(crate) fn advance_setups(&mut self, now: Time, peer: Name) {
         for flow in self.flows.in_setup_with(peer) {
@@ -387,10 +378,14 @@ impl<B: Buffer> Core<B> {
         if answer.why == Refusal::Name {
             self.discovery.name_lost = Some((source, self.now));
         }
-        if let Refusal::Member(member) = answer.why
-            && self.follow_to_member(self.now, id, member)
-        {
-            return;
+        if let Refusal::Member(member) = answer.why {
+            // A late answer to the question before the first member was asked to take this node itself.
+            if self.flows.get(id).is_some_and(|record| record.asked().no_redirect()) {
+                return;
+            }
+            if self.follow_to_member(self.now, id, member) {
+                return self.advance_setup(self.now, id.flow);
+            }
         }
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);

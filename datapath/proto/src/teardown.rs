@@ -1,12 +1,12 @@
 //! Teardown: a flow ends because it fails or because the peer closes it. Unacknowledged messages return to their
 //! senders (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
-use am_wire::control::{FinalAck, FinalAcks, Name};
-use am_wire::{Buffer, Class, Kind, Seq};
+use am_wire::control::{CloseCause, FinalAck, FinalAcks, Name};
+use am_wire::{Buffer, Class, Kind, Seq, expand};
 
 use crate::control_queue::DeferredControl;
 use crate::endpoint::UnhandledSeqs;
-use crate::flow::Phase;
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Command, Event, Fate, FlowEnd, ReturnReason, Returned};
 use crate::slots::NO_SLOT;
@@ -179,5 +179,20 @@ fn final_status(ack: &FinalAck, seq: Seq) -> FinalStatus {
         distance if distance as u32 > u64::BITS => FinalStatus::Beyond,
         distance if ack.sack >> (distance - 1) & 1 == 1 => FinalStatus::Received,
         _ => FinalStatus::Missing,
+    }
+}
+
+impl FlowRecord {
+    /// What arrived on this flow, except the messages that no handler will get.
+    pub(crate) fn final_acks(&self, unhandled: &UnhandledSeqs) -> FinalAcks {
+        let classes = Class::ALL.map(|class| {
+            let queue = &self.receive[class];
+            let without = unhandled.get(&(self.id.flow, class)).map(Vec::as_slice).unwrap_or_default();
+            // Some numbers may be of an earlier use of the flow id.
+            let near = |&low: &u16| expand(low as u32, 16, queue.next_expected());
+            let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has_arrived(seq)).collect();
+            queue.final_ack(&without)
+        });
+        FinalAcks { cause: CloseCause::Closed, classes }
     }
 }

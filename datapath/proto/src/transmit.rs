@@ -7,14 +7,16 @@
 //! message waits for another: if only one is ready, it leaves alone. A lost frame is sent again as it was. If some of its messages have
 //! arrived or were returned, the others leave without them.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use am_wire::control::Control;
 use am_wire::frame::{self, LinkAddresses};
-use am_wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind, Piggyback, Reject, ShortMessage, Template};
+use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reject, ShortMessage, Template};
 
 use crate::config::Config;
 use crate::control_queue::{DeferredControl, Outgoing, OutgoingControl, PendingReject};
+use crate::counters::Counters;
 use crate::flow::{FlowRecord, Phase, Route};
 use crate::mutants::{self, Mutant};
 use crate::node::Core;
@@ -346,53 +348,6 @@ impl<B: Buffer> Core<B> {
         self.counters.control_sent += 1;
         Some(Transmit { to: outgoing.to, frame })
     }
-
-    /// Write a control frame. Returns its length.
-    pub(crate) fn emit_control(&self, outgoing: &OutgoingControl, space: &mut [u8]) -> Option<usize> {
-        let &OutgoingControl { to, framing, .. } = outgoing;
-        let mut body = [0; Control::MAX_BYTES];
-        let mut length = outgoing.body.emit(&mut body);
-        if let Some(key) = &self.config.key {
-            let code = key.control_code(framing, to, self.config.address, &body[..length]);
-            body[length..length + code.len()].copy_from_slice(&code);
-            length += code.len();
-        }
-        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-        let min_body = outgoing.min_length.saturating_sub(framing.body_at());
-        self.emit(space, to, framing, &header, &body[..length], min_body)
-    }
-
-    /// A frame with this body.
-    pub(crate) fn build_frame(
-        &self,
-        mut frame: B,
-        to: Address,
-        framing: Framing,
-        header: &Header,
-        body: &[u8],
-    ) -> Option<Transmit<B>> {
-        let length = self.emit(frame.space()?, to, framing, header, body, 0)?;
-        frame.set_len(length);
-        Some(Transmit { to, frame })
-    }
-
-    /// Write a frame with this body, padded to `min_body` bytes. Returns its length.
-    fn emit(
-        &self,
-        space: &mut [u8],
-        to: Address,
-        framing: Framing,
-        header: &Header,
-        body: &[u8],
-        min_body: usize,
-    ) -> Option<usize> {
-        let place = frame::body(space, framing, body.len().max(min_body)).ok()?;
-        let (content, padding) = place.split_at_mut(body.len());
-        content.copy_from_slice(body);
-        padding.fill(0);
-        let addresses = LinkAddresses { to, from: self.config.address, ethertype: self.config.ethertype };
-        frame::emit(space, framing, &addresses, header, body.len().max(min_body), None).ok()
-    }
 }
 
 impl FlowRecord {
@@ -411,6 +366,26 @@ impl FlowRecord {
         let addresses = LinkAddresses { to, from: config.address, ethertype: config.ethertype };
         self.template = self.template.or_else(|| Template::new(framing, &addresses, flow, nonce));
         frame::emit(space, framing, &addresses, header, body, piggyback.as_ref()).ok()
+    }
+
+    /// The acknowledgement that piggybacks on a message with a body of this length, if there is room.
+    #[inline(always)]
+    fn piggyback_for(
+        &mut self,
+        class: Class,
+        framing: Framing,
+        body: usize,
+        counters: &mut Counters,
+        acks_due: &mut VecDeque<Flow>,
+    ) -> Option<Piggyback> {
+        let piggyback = frame::has_room_for_piggyback(framing, body).then(|| self.take_piggyback());
+        counters.piggybacks_sent += piggyback.is_some() as u64;
+        // The peer must learn that its request arrived. Otherwise the request could return as undelivered, although it
+        // was answered. On an ordered flow the reply itself says so.
+        if piggyback.is_none() && class == Class::Reply && self.unacked > 0 && !self.setup.is_ordered {
+            self.queue_ack(acks_due);
+        }
+        piggyback
     }
 }
 
