@@ -130,24 +130,39 @@ impl<B: Buffer> Slot<B> {
         words: u8,
         body: usize,
     ) -> Option<&mut [u8]> {
-        let first = self.body as usize;
-        let at = if self.count == 1 { MESSAGE_HEADER + first } else { first };
+        if self.count == 1 || (self.body as usize) < MIN_FRAME.saturating_sub(framing.body_at()) {
+            self.make_room(framing, most, body)?;
+        }
+        let at = self.body as usize;
         let end = at + MESSAGE_HEADER + body;
         let space = self.frame.as_mut()?.space()?.get_mut(framing.body_at()..)?;
         if end > space.len().min(most) || self.count >= MAX_COALESCED {
+            return None;
+        }
+        let place = coalesced::begin(space, at, handler, words, body)?;
+        (self.body, self.count) = (end as u32, self.count + 1);
+        Some(place)
+    }
+
+    /// Before a message of this length is added to a short frame: its one message becomes the first of several, if both fit. Where the
+    /// transport did not take the frame, acknowledgements were written into its padding, which is cleared.
+    // Apart, so that the usual way keeps all in registers.
+    #[inline(never)]
+    fn make_room(&mut self, framing: Framing, most: usize, length: usize) -> Option<()> {
+        let (first, headers) = (self.body as usize, if self.count == 1 { 2 } else { 1 });
+        let space = self.frame.as_mut()?.space()?.get_mut(framing.body_at()..)?;
+        if first + headers * MESSAGE_HEADER + length > space.len().min(most) {
             return None;
         }
         if self.count == 1 {
             space.copy_within(..first, MESSAGE_HEADER);
             coalesced::begin(space, 0, self.handler, self.words, first)?;
             (self.kind, self.handler, self.words) = (Kind::Coalesced(self.class), 0, 0);
+            self.body += MESSAGE_HEADER as u32;
         }
-        // Where the transport did not take the frame, acknowledgements were written into its padding.
         let min = MIN_FRAME.saturating_sub(framing.body_at());
-        space.get_mut(end..min).into_iter().for_each(|padding| padding.fill(0));
-        let place = coalesced::begin(space, at, handler, words, body)?;
-        (self.body, self.count) = (end as u32, self.count + 1);
-        Some(place)
+        space.get_mut(self.body as usize..min).into_iter().for_each(|padding| padding.fill(0));
+        Some(())
     }
 
     /// A handle on the frame, up to the end of its body. Before it leaves, the slot's own ends with the first message.
