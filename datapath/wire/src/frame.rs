@@ -253,10 +253,24 @@ impl Usual {
 /// The source address of a frame that has its header, or a part of it, there.
 #[inline(always)]
 pub(crate) fn hidden_source(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
+    source_if(frame, ethertype, bare::FIXED, bare::to_source(0))
+}
+
+/// The same, of a frame in `split`.
+#[inline(always)]
+pub(crate) fn source_in_split(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
+    const VERSION_AT: u32 = 46;
+    let bits = bare::FIXED | 3 << VERSION_AT;
+    source_if(frame, ethertype, bits, bare::to_source(0) | payload::SPLIT_VERSION << VERSION_AT)
+}
+
+/// The source address of a frame with our EtherType for hidden headers, if it has these bits.
+#[inline(always)]
+fn source_if(frame: &[u8; MIN_FRAME], ethertype: EtherType, mask: u64, bits: u64) -> Option<u64> {
     // Source and EtherType: eight bytes, one load.
     let (number, _) = frame[6..].split_first_chunk()?;
     let number = u64::from_be_bytes(*number);
-    let is_hidden = number & (bare::FIXED << 16 | 0xffff) == bare::to_source(0) << 16 | ethertype.hidden() as u64;
+    let is_hidden = number & (mask << 16 | 0xffff) == bits << 16 | ethertype.hidden() as u64;
     is_hidden.then_some(number >> 16)
 }
 
@@ -385,7 +399,10 @@ mod tests {
             (table.full, table.flows[known], table.ways_back[known / 64]) = (full, 1, flow as u64);
             let decision = steer_any(&bytes, &table);
             prop_assert_eq!(steer::steer(&bytes, &table), decision);
-            prop_assert!(!steer::is_usual(&bytes, &table) || matches!(decision, Decision::Socket(_) | Decision::Bounce(_)));
+            let is_sent_on = matches!(decision, Decision::Socket(_) | Decision::Bounce(_));
+            prop_assert!(!steer::is_usual(&bytes, &table) || is_sent_on);
+            let is_ours = bytes[..6] == OWN.0 && usual.is_some();
+            prop_assert!(steer::is_usual(&bytes, &table) == is_sent_on || !is_ours);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual, source_in_split};
 use crate::group::{GroupFrame, GroupHeader, JoinedGroups};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
@@ -98,13 +98,34 @@ pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
 /// Whether this is a usual message on a known flow: [`steer`] finds its socket, or bounces it.
 #[inline]
 pub fn is_usual(frame: &[u8], table: &SteeringTable) -> bool {
-    find_usual(frame, table).is_some_and(|usual| table.flows[usual.flow.index()] != 0)
+    let short = frame.try_into().ok().and_then(|frame| find_short(frame, table));
+    let flow = short.or_else(|| find_usual(frame, table).map(|usual| usual.flow));
+    flow.is_some_and(|flow| table.flows[flow.index()] != 0)
+}
+
+/// The flow of a short message in `split`, the most frequent frame.
+#[inline(always)]
+fn find_short(frame: &[u8; MIN_FRAME], table: &SteeringTable) -> Option<Flow> {
+    let source = source_in_split(frame, table.ethertype).filter(|_| is_to(frame, table.own))?;
+    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
+    let flow = split_flow(bare::bits(source));
+    (payload::is_short_message(u64::from_be_bytes(*rest)) && flow != Flow::NODE).then_some(flow)
+}
+
+/// Whether this is the frame's destination.
+#[inline(always)]
+fn is_to(frame: &[u8; MIN_FRAME], own: Address) -> bool {
+    // As two numbers: compilers make one of six bytes first.
+    let parts = |[a, b, c, d, e, f]: [u8; 6]| (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
+    let [a, b, c, d, e, f, ..] = *frame;
+    let (to, own) = (parts([a, b, c, d, e, f]), parts(own.0));
+    (to.0 ^ own.0) | u32::from(to.1 ^ own.1) == 0
 }
 
 /// The fields of a usual message. Of a frame that may be malformed there are none: the general case finds what is wrong with it.
 #[inline(always)]
 fn find_usual(frame: &[u8], table: &SteeringTable) -> Option<Usual> {
-    let smallest = frame.first_chunk::<MIN_FRAME>().filter(|smallest| smallest[..6] == table.own.0)?;
+    let smallest = frame.first_chunk::<MIN_FRAME>().filter(|smallest| is_to(smallest, table.own))?;
     let usual = Usual::find(smallest, table.ethertype)?;
     (usual.flow != Flow::NODE && usual.fits(frame.len())).then_some(usual)
 }
