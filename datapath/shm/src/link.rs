@@ -67,10 +67,16 @@ pub(crate) fn members(set: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Shm {
+    /// Whether the list of members has changed.
+    #[inline(always)]
+    pub(crate) fn has_changed(&self) -> bool {
+        self.membership.header.changes().load(Acquire) != self.seen_changes
+    }
+
     /// Read the list of members if it has changed.
     #[inline]
     pub(crate) fn refresh_if_changed(&mut self) {
-        if self.membership.header.changes().load(Acquire) != self.seen_changes {
+        if self.has_changed() {
             self.refresh_members();
         }
     }

@@ -20,23 +20,71 @@ const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
 const MAX_ADDED_ADDRESSES: usize = 16 * AddressSet::MAX;
 
 impl Shm {
-    /// Receive frames. Each call starts at another lane.
+    /// Receive frames. All calls from here are the last thing done, so an idle call saves no registers.
     #[inline(always)]
     pub(crate) fn receive_frames(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.refresh_if_changed();
-        let first = self.first_lane;
-        let (mut lanes, mut left) = (self.present.rotate_right(first), budget);
+        if self.has_changed() { self.refresh_and_look(budget, each) } else { self.look(budget, each) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refresh_and_look(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.refresh_members();
+        self.look(budget, each)
+    }
+
+    #[inline(always)]
+    fn look(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut lanes = self.present.rotate_right(self.first_lane);
         while lanes != 0 {
-            // The last one of this call is the first one of the next.
-            self.first_lane = (first + lanes.trailing_zeros()) % u64::BITS;
-            left = self.receive_lines(self.first_lane as usize, left, each);
+            let member = self.first_of(lanes);
+            if !self.peers[member].is_quiet() {
+                return self.receive_lanes(budget, each, lanes, member);
+            }
             lanes &= lanes - 1;
+        }
+        self.receive_nothing(budget, each)
+    }
+
+    /// The member of the first of these lanes. They are rotated by `first_lane`.
+    #[inline(always)]
+    fn first_of(&self, lanes: u64) -> usize {
+        ((self.first_lane + lanes.trailing_zeros()) % u64::BITS) as usize
+    }
+
+    #[inline(always)]
+    fn receive_nothing(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.empty_receives = self.empty_receives.wrapping_add(1);
+        let is_time = self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK);
+        if is_time { self.check_and_receive(budget, each) } else { 0 }
+    }
+
+    /// Receive from these lanes, of which this member's is the first. If the budget ends, the next call starts at the next lane.
+    // The arguments are in the order in which the caller has them in registers.
+    #[inline(never)]
+    fn receive_lanes(
+        &mut self,
+        budget: usize,
+        each: &mut dyn FnMut(Frame),
+        mut lanes: u64,
+        mut member: usize,
+    ) -> usize {
+        let mut left = budget;
+        loop {
+            left = self.receive_lines(member, left, each);
+            if left == 0 {
+                self.first_lane = (member as u32 + 1) % u64::BITS;
+                break;
+            }
+            lanes &= lanes - 1;
+            if lanes == 0 {
+                break;
+            }
+            member = self.first_of(lanes);
         }
         let taken = budget - left;
         if taken == 0 {
-            self.empty_receives = self.empty_receives.wrapping_add(1);
-            let is_time = self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK);
-            return if is_time { self.check_and_receive(budget, each) } else { 0 };
+            return self.receive_nothing(budget, each);
         }
         self.counters.received += taken as u64;
         if self.empty_receives != 0 {
@@ -48,26 +96,41 @@ impl Shm {
     /// Receive from one member, usually frames of one line. Returns how much of the budget is left.
     #[inline(always)]
     fn receive_lines(&mut self, member: usize, mut left: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let Shm { peers, steering, caps, .. } = self;
+        let peer = &mut peers[member];
         while left > 0 {
-            let peer = &mut self.peers[member];
-            match peer.lanes.next_line(&self.caps.pool) {
-                Line::Frame(frame, is_last) => {
-                    let (peers, added) = (&self.peers, &mut self.added_addresses);
-                    if self.steering.admits_from(frame.bytes(), |source| learn_address(peers, added, source, member)) {
-                        left -= 1;
-                        each(frame);
-                        if is_last {
-                            return left;
-                        }
-                        continue;
+            match peer.lanes.next_line(&caps.pool) {
+                Line::Frame(frame, is_last) if steering.is_usual(frame.bytes()) => {
+                    left -= 1;
+                    each(frame);
+                    if is_last {
+                        return left;
                     }
                 }
+                Line::Frame(frame, _) => return self.receive_unusual(frame, member, left, each),
                 Line::Nothing if !peer.is_leaving() => return left,
-                Line::Nothing | Line::Other => (),
+                Line::Nothing | Line::Other => return self.receive_any(member, left, each),
             }
-            return self.receive_any(member, left, each);
         }
         left
+    }
+
+    /// Receive this frame from one member, and any further ones.
+    #[cold]
+    #[inline(never)]
+    fn receive_unusual(&mut self, frame: Frame, member: usize, left: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let is_admitted = self.admits(&frame, member);
+        if is_admitted {
+            each(frame);
+        }
+        self.receive_any(member, left - usize::from(is_admitted), each)
+    }
+
+    /// Whether a frame from one member is for this node.
+    #[inline]
+    fn admits(&mut self, frame: &Frame, member: usize) -> bool {
+        let (peers, added) = (&self.peers, &mut self.added_addresses);
+        self.steering.admits_from(frame.bytes(), |source| learn_address(peers, added, source, member))
     }
 
     /// Receive any frames from one member.
@@ -78,8 +141,7 @@ impl Shm {
             && let Shm { peers, caps, lane_counters, .. } = self
             && let Some(frame) = peers[member].lanes.next(&mut burst, &caps.pool, lane_counters)
         {
-            let (peers, added) = (&self.peers, &mut self.added_addresses);
-            if self.steering.admits_from(frame.bytes(), |source| learn_address(peers, added, source, member)) {
+            if self.admits(&frame, member) {
                 left -= 1;
                 each(frame);
             }

@@ -70,7 +70,13 @@ impl Steering {
     /// address of an admitted control frame, if a node can have it. One peer may send from several link addresses.
     #[inline]
     pub fn admits_from(&mut self, frame: &[u8], claimed: impl FnOnce(Address)) -> bool {
-        is_usual(frame, &self.table) || self.admits_any(frame, claimed)
+        self.is_usual(frame) || self.admits_any(frame, claimed)
+    }
+
+    /// Whether a received frame is a message on an open flow. Those are [admitted](Steering::admits), and nothing is counted or learned.
+    #[inline(always)]
+    pub fn is_usual(&self, frame: &[u8]) -> bool {
+        is_usual(frame, &self.table)
     }
 
     #[cold]

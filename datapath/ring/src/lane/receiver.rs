@@ -7,7 +7,7 @@ use crate::{Frame, Pool};
 
 use super::cursor::Cursor;
 use super::shape::{
-    ACCEPTED, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, behind, lines_of, parts_of, refusal, word_of,
+    ACCEPTED, MORE, OFFERED, ONE_LINE, RELEASED, SKIP, TAIL, behind, is_none, lines_of, parts_of, refusal, word_of,
 };
 use super::{LaneLayout, Pair, Shared};
 
@@ -124,7 +124,7 @@ impl Receiver {
         }
         if rest & !MORE != 0 {
             // The lap is out of it already, and the length of a line is in it.
-            let is_empty = parts_of(rest ^ word_of(0, ONE_LINE as u32), 0).0 == 0;
+            let is_empty = is_none(rest ^ word_of(0, ONE_LINE as u32));
             return if is_empty && self.is_offered() { Line::Nothing } else { Line::Other };
         }
         // SAFETY: this side's cursor is always at a line of the layout, and the memory is that of the layout.
@@ -164,7 +164,7 @@ impl Receiver {
     }
 
     /// Whether [`peek`](Self::peek) would find nothing and change nothing: one look at an idle lane.
-    #[inline]
+    #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         self.open && self.is_empty() && self.is_offered()
     }
@@ -188,9 +188,9 @@ impl Receiver {
     }
 
     /// Whether no record is here.
-    #[inline]
+    #[inline(always)]
     fn is_empty(&self) -> bool {
-        parts_of(self.word(), self.cursor.lap()).0 == 0
+        is_none(self.word() ^ self.cursor.lap())
     }
 
     /// Go on from this line.

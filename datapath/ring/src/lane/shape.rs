@@ -41,7 +41,13 @@ pub(crate) const fn lap_of(word: u32) -> u32 {
 #[inline]
 pub(crate) const fn parts_of(word: u32, lap: u32) -> (u32, bool) {
     let rest = word ^ lap;
-    if rest >> LAP_AT != 0 { (0, false) } else { (rest >> LENGTH_AT, rest & MORE != 0) }
+    if is_none(rest) { (0, false) } else { (rest >> LENGTH_AT, rest & MORE != 0) }
+}
+
+/// Whether the rest of a word without its lap says that no record is there: another lap is left, or no length. One comparison.
+#[inline(always)]
+pub(crate) const fn is_none(rest: u32) -> bool {
+    rest.wrapping_sub(1 << LENGTH_AT) >= (1 << LAP_AT) - (1 << LENGTH_AT)
 }
 
 /// Records of up to this many lines have their bytes right behind the word, longer ones on the next line, since a
