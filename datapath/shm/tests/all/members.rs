@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use crate::link::{counters, join, options, reaches, receive, send, until};
+use crate::link::{counters, join, options, reaches, read, receive, send, until};
 use am_shm::Shm;
 use am_transport::{Command, PeerAddressError, Transport, TransportExt};
-use am_wire::Address;
+use am_wire::{Address, Buffer};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::tempdir;
 
@@ -39,6 +39,28 @@ fn frames_go_to_whom_they_are_for() {
         assert_eq!(counters(end)["steer_pass_other_host"], 1);
     }
     assert!(matches!(ends[0].add_peer("x"), Err(PeerAddressError::Needless { .. })));
+}
+
+#[test]
+fn a_small_budget_starves_no_sender() {
+    let dir = tempdir().unwrap();
+    let mut receiver = join(&options(dir.path()));
+    let there = receiver.caps().address;
+    let mut senders: Vec<Shm> = (0..3).map(|_| join(&options(dir.path()))).collect();
+    for sender in &mut senders {
+        (0..4).for_each(|number| assert!(send(sender, there, number, 60)));
+        sender.flush();
+    }
+    for number in 0..4 {
+        let mut got = vec![];
+        for _ in &senders {
+            assert_eq!(receiver.receive(1, &mut |frame| got.push(read(frame.bytes()))), 1);
+        }
+        got.sort_unstable_by_key(|(from, _)| from.0);
+        let mut wanted: Vec<_> = senders.iter().map(|sender| (sender.caps().address, number)).collect();
+        wanted.sort_unstable_by_key(|(from, _)| from.0);
+        assert_eq!(got, wanted);
+    }
 }
 
 #[test]
