@@ -108,6 +108,15 @@ pub(crate) const fn split_flow(bits: u64) -> Flow {
     Flow::truncated(bits >> ORIGIN_BITS)
 }
 
+/// The flow of a source address in `split`, which has two bits of it that are not free in between.
+#[inline(always)]
+pub(crate) const fn source_flow(source: u64) -> Flow {
+    const GAP_AT: u32 = 40;
+    const LOWER: u32 = (1 << (GAP_AT - ORIGIN_BITS)) - 1;
+    let (upper, lower) = ((source >> (ORIGIN_BITS + 2)) as u32, (source >> ORIGIN_BITS) as u32);
+    Flow::truncated((upper & !LOWER & (Flow::COUNT as u32 - 1) | lower & LOWER) as u64)
+}
+
 /// What a short message adds to the part of its flow's header in the payload: all but the nonce. The code of its length is 0.
 #[inline(always)]
 pub(crate) const fn split_message(class: Class, words: u8, handler: u8, seq: u32) -> u64 {

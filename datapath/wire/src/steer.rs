@@ -108,7 +108,7 @@ pub fn is_usual(frame: &[u8], table: &SteeringTable) -> bool {
 fn find_short(frame: &[u8; MIN_FRAME], table: &SteeringTable) -> Option<Flow> {
     let source = source_in_split(frame, table.ethertype).filter(|_| is_to(frame, table.own))?;
     let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
-    let flow = split_flow(bare::bits(source));
+    let flow = payload::source_flow(source);
     (payload::is_short_message(u64::from_be_bytes(*rest)) && flow != Flow::NODE).then_some(flow)
 }
 
