@@ -20,7 +20,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(crate) struct Flows {
     /// The active flows.
-    records: Vec<Option<Box<FlowRecord>>>,
+    records: Box<[Option<Box<FlowRecord>>; Flow::COUNT]>,
     pub(crate) idle: IdleFlows,
     free_ids: VecDeque<u16>,
     /// Set-up numbers, each with the flow that resulted. For set-ups of this node it also lists ended flows, for a
@@ -42,8 +42,7 @@ impl Flows {
     pub(crate) fn new(start: u64) -> Self {
         let count = Flow::COUNT as u64 - 1;
         let nth = |n| ((start % count + n) % count) as u16 + 1;
-        let mut records = Vec::new();
-        records.resize_with(Flow::COUNT, || None);
+        let records = Box::new([const { None }; Flow::COUNT]);
         let unused = (0..count).map(nth).collect();
         let (attempts, ended, in_setup) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
         let idle = IdleFlows::default();
@@ -175,7 +174,7 @@ impl Flows {
     /// there may be more.
     pub(crate) fn make_idle(&mut self, now: Time, quiet: Duration, limit: usize, gaps: &mut Gaps) -> bool {
         let mut count = 0;
-        for place in &mut self.records {
+        for place in &mut *self.records {
             let is_quiet = |record: &FlowRecord| now - record.last_received() >= quiet;
             if !place.as_ref().is_some_and(|record| is_quiet(record) && self.idle.insert(record)) {
                 continue;
@@ -214,13 +213,13 @@ impl Flows {
     /// The flow by the id that the layer above holds, which may be an old one.
     #[inline]
     pub(crate) fn get(&self, id: FlowId) -> Option<Look<'_>> {
-        self.look(id.flow).filter(|record| record.id == id)
+        self.look(id.flow).filter(|record| record.id.nonce == id.nonce)
     }
 
     /// The same, to change it. An idle one becomes active.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowRecord> {
-        self.by_flow(id.flow).filter(|record| record.id == id)
+        self.by_flow(id.flow).filter(|record| record.id.nonce == id.nonce)
     }
 
     /// The flows for which `which` holds.

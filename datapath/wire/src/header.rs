@@ -40,10 +40,10 @@ impl Flow {
         self.0
     }
 
-    /// Its number, to index a table with.
+    /// Its number, to index a table with. The compiler sees that it is less than [`Flow::COUNT`].
     #[inline]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.0 as usize & (Self::COUNT - 1)
     }
 }
 
