@@ -262,25 +262,27 @@ impl SendQueue {
     }
 
     /// Everything before `accepted` arrived. A number that was never sent changes nothing.
+    #[inline(always)]
     pub(crate) fn acknowledge<B>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> AckProgress {
-        let mut progress = AckProgress::default();
         // Both are relative to the oldest message: a number half the circle away would be both before and after.
-        let news = accepted.since(self.unacked);
-        if news <= 0 || news > self.sent.since(self.unacked) {
-            return progress;
+        let (first, news) = (self.unacked, accepted.since(self.unacked));
+        if news <= 0 || news > self.sent.since(first) {
+            return AckProgress::default();
         }
-        let mut resent = false;
-        while self.unacked.before(accepted) {
+        let mut sample = None;
+        while self.unacked != accepted {
             let slot = &mut slots.slots[self.head as usize];
             let end = slot.end();
-            resent |= slot.times_sent > 1;
-            if slot.frame.is_none() || slot.queued || slot.leaves != Leaves::Whole || accepted.before(end) {
-                self.acknowledge_unusual(slots, accepted, resent, &mut progress);
-                continue;
+            let is_usual = slot.frame.is_some() && slot.times_sent == 1 && !slot.queued && slot.leaves == Leaves::Whole;
+            if !is_usual || accepted.before(end) {
+                let acked = self.unacked.since(first) as u32;
+                return self.acknowledge_unusual(
+                    slots,
+                    accepted,
+                    AckProgress { acked, sample, ..AckProgress::default() },
+                );
             }
-            progress.acked += u32::from(slot.count);
-            // A cumulative acknowledgement that was delayed by a gap measures the repair of the gap, not the path.
-            progress.sample = (!resent).then_some(slot.sent_at);
+            sample = Some(slot.sent_at);
             (slot.frame, slot.rejected) = (None, false);
             slots.free.push(mem::replace(&mut self.head, slot.next));
             self.unacked = end;
@@ -288,34 +290,42 @@ impl SendQueue {
         if self.head == NO_SLOT {
             self.tail = NO_SLOT;
         }
-        progress
+        AckProgress { acked: news as u32, sample, ..AckProgress::default() }
     }
 
-    /// Everything before `accepted` arrived of the oldest slot, which may leave again, or of which some messages were acknowledged before or
-    /// are not yet.
+    /// The same from the oldest slot on, which was sent again or may leave again, or of which some messages were acknowledged before or are
+    /// not yet.
     #[cold]
     fn acknowledge_unusual<B>(
         &mut self,
         slots: &mut Slots<B>,
         accepted: Seq,
-        resent: bool,
-        progress: &mut AckProgress,
-    ) {
-        let link = self.head;
-        let slot = &slots[link];
-        let (end, next, sent_at, before) = (slot.end(), slot.next, slot.sent_at, accepted.since(slot.seq) as u32);
-        if slot.frame.is_some() {
-            progress.acked += slots.acknowledge_some(link, !u64::MAX.checked_shl(before).unwrap_or(0));
-            progress.sample = (!resent).then_some(sent_at);
-        } else if progress.closed_gap == ClosedGap::No {
-            progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
+        mut progress: AckProgress,
+    ) -> AckProgress {
+        let mut resent = false;
+        while self.unacked.before(accepted) {
+            let link = self.head;
+            let slot = &slots[link];
+            let (end, next, sent_at, before) = (slot.end(), slot.next, slot.sent_at, accepted.since(slot.seq) as u32);
+            resent |= slot.times_sent > 1;
+            if slot.frame.is_some() {
+                progress.acked += slots.acknowledge_some(link, !u64::MAX.checked_shl(before).unwrap_or(0));
+                // A cumulative acknowledgement that was delayed by a gap measures the repair of the gap, not the path.
+                progress.sample = (!resent).then_some(sent_at);
+            } else if progress.closed_gap == ClosedGap::No {
+                progress.closed_gap = progress.sample.map_or(ClosedGap::Repaired, ClosedGap::Late);
+            }
+            if accepted.before(end) {
+                self.unacked = accepted;
+            } else {
+                (self.head, self.unacked) = (next, end);
+                slots.release(link);
+            }
         }
-        if accepted.before(end) {
-            self.unacked = accepted;
-        } else {
-            (self.head, self.unacked) = (next, end);
-            slots.release(link);
+        if self.head == NO_SLOT {
+            self.tail = NO_SLOT;
         }
+        progress
     }
 
     /// A selective acknowledgement: bit `i` stands for `accepted + 1 + i`. Call [`SendQueue::acknowledge`] of the same
