@@ -120,8 +120,17 @@ impl<B: Buffer> Core<B> {
 
     /// From above: this many delivered messages have been handled. Their credits go back to the sender: with the next frame, or
     /// at once when many have gathered.
-    #[inline]
+    #[inline(never)]
     pub fn release(&mut self, flow: FlowId, class: Class, count: u16) {
+        // An active flow is processed later anyway if messages have arrived since: nothing else is to be done then.
+        let usual = self.flows.active(flow.flow).filter(|record| record.is_dirty && record.id.nonce == flow.nonce);
+        if !usual.is_some_and(|record| record.phase == Phase::Open && record.receive[class].release_all(count)) {
+            self.release_any(flow, class, count);
+        }
+    }
+
+    #[inline(never)]
+    fn release_any(&mut self, flow: FlowId, class: Class, count: u16) {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
         let withheld = queue.release(count);
