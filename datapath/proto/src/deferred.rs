@@ -57,7 +57,8 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn note_sent(&mut self, now: Time) {
         let Deferred { just_sent, timed, .. } = &mut self.deferred;
-        just_sent[*timed..].iter().for_each(|&link| self.slots[link].sent_at = now);
+        let slots = &mut *self.slots.slots;
+        just_sent[*timed..].iter().for_each(|&link| slots[link as usize].sent_at = now);
         *timed = just_sent.len();
     }
 
@@ -75,8 +76,9 @@ impl<B: Buffer> Core<B> {
         let mut seen = Flow::NODE;
         self.note_sent(now);
         self.deferred.timed = 0;
+        let slots = &*self.slots.slots;
         for &link in &self.deferred.just_sent {
-            let slot = &self.slots[link];
+            let slot = &slots[link as usize];
             if mem::replace(&mut seen, slot.flow) == slot.flow {
                 continue;
             }
@@ -149,31 +151,34 @@ impl FlowRecord {
     /// Returns whether the sender should learn of the new credit soon.
     #[inline]
     fn fit_credits(&mut self, now: Time, receiving: &mut Receiving) -> bool {
-        let mut is_urgent = false;
+        let [requests, replies] = Class::ALL.map(|class| {
+            let (queue, share) = (&self.receive[class], &receiving.fair_shares[class]);
+            let has_nothing = queue.ahead_count == 0
+                && (queue.handled == 0
+                    || receiving.gaps.lost == 0 && queue.may_be_counted_later(share.of_flow(&queue.usage)));
+            !has_nothing && self.fit_credits_of(class, now, receiving)
+        });
+        requests || replies
+    }
+
+    #[inline(never)]
+    fn fit_credits_of(&mut self, class: Class, now: Time, receiving: &mut Receiving) -> bool {
         let Receiving { fair_shares, gaps, budget, .. } = receiving;
-        for class in Class::ALL {
-            let (queue, share) = (&mut self.receive[class], &mut fair_shares[class]);
-            if queue.ahead_count == 0
-                && (queue.handled == 0 || gaps.lost == 0 && queue.may_be_counted_later(share.of_flow(&queue.usage)))
-            {
-                continue;
-            }
-            let handled = mem::take(&mut queue.handled);
-            let is_late =
-                |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;
-            let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
-            let waiting = if may_wait { queue.ahead_count } else { 0 };
-            if handled > 0 || waiting > 0 {
-                share.count_messages(now, (&mut queue.usage, self.sender), handled, mem::take(&mut gaps.lost));
-                let credits = share.of_flow(&queue.usage);
-                let lacks = queue.fit_to_share(credits + waiting.min(credits));
-                if lacks > 0 {
-                    queue.grant(budget.grow(queue.granted, lacks.min(handled + waiting)));
-                    is_urgent |= queue.is_urgent();
-                }
-            }
+        let (queue, share) = (&mut self.receive[class], &mut fair_shares[class]);
+        let handled = mem::take(&mut queue.handled);
+        let is_late = |order: &Reordering| self.setup.is_ordered && order.peer_losses[class.index()].gaps_covered > 0;
+        let may_wait = queue.ahead_count > 0 && self.reordering.as_deref().is_some_and(is_late);
+        let waiting = if may_wait { queue.ahead_count } else { 0 };
+        if handled == 0 && waiting == 0 {
+            return false;
         }
-        is_urgent
+        share.count_messages(now, (&mut queue.usage, self.sender), handled, mem::take(&mut gaps.lost));
+        let credits = share.of_flow(&queue.usage);
+        let lacks = queue.fit_to_share(credits + waiting.min(credits));
+        if lacks > 0 {
+            queue.grant(budget.grow(queue.granted, lacks.min(handled + waiting)));
+        }
+        lacks > 0 && queue.is_urgent()
     }
 
     /// Keep a piggybacked acknowledgement for later. It replaces an earlier one that is not processed yet.
