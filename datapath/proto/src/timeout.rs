@@ -12,17 +12,23 @@ impl<B: Buffer> Core<B> {
     pub fn on_timeout(&mut self, now: Time) {
         self.run_deferred(now);
         while let Some((at, wait, owner)) = self.time.timers.pop(now) {
-            match wait {
-                TimerKind::Ack => self.ack_timeout(now, at, Flow::new(owner)),
-                TimerKind::Resend => self.resend_timeout(now, at, Flow::new(owner)),
-                TimerKind::Reject => self.reject_timeout(now, at, Flow::new(owner)),
-                TimerKind::Setup => self.setup_timeout(now, at, Flow::new(owner)),
-                TimerKind::Probe => self.probe_timeout(now, at, owner),
-                TimerKind::Beacon => self.beacon_timeout(now, at),
-                TimerKind::Idle => self.idle_timeout(now, at),
-                TimerKind::Keepalive => self.keepalive_timeout(now, at),
-                TimerKind::Members => self.members_timeout(now, at),
-            }
+            self.on_timer(now, at, wait, owner);
+        }
+    }
+
+    // Inlined, it would make each call begin with work for all kinds of timers.
+    #[inline(never)]
+    fn on_timer(&mut self, now: Time, at: Time, wait: TimerKind, owner: u16) {
+        match wait {
+            TimerKind::Ack => self.ack_timeout(now, at, Flow::new(owner)),
+            TimerKind::Resend => self.resend_timeout(now, at, Flow::new(owner)),
+            TimerKind::Reject => self.reject_timeout(now, at, Flow::new(owner)),
+            TimerKind::Setup => self.setup_timeout(now, at, Flow::new(owner)),
+            TimerKind::Probe => self.probe_timeout(now, at, owner),
+            TimerKind::Beacon => self.beacon_timeout(now, at),
+            TimerKind::Idle => self.idle_timeout(now, at),
+            TimerKind::Keepalive => self.keepalive_timeout(now, at),
+            TimerKind::Members => self.members_timeout(now, at),
         }
     }
 
