@@ -11,8 +11,8 @@ use crate::receive_queue::Verdict;
 impl FlowRecord {
     /// Whether a short frame has the next message of its class, and there is no gap behind it.
     #[inline(always)]
-    pub(crate) fn foresees(&self, short: &ShortFrame) -> bool {
-        let queue = &self.receive[short.class];
+    pub(crate) fn foresees(&self, class: Class, short: &ShortFrame) -> bool {
+        let queue = &self.receive[class];
         self.phase == Phase::Open
             && short.is_next(self.id.nonce, queue.next_expected())
             && queue.is_next(queue.next_expected())
@@ -27,14 +27,15 @@ impl FlowRecord {
             self.on_missing(class, missing, gaps);
         }
         self.ack_forced |= verdict == Verdict::Ahead;
-        self.count_unacked(1, every)
+        self.count_unacked(1, every) || self.ack_forced
     }
 
-    /// Count messages that were accepted. Returns whether an acknowledgement must leave now.
+    /// Count messages that were accepted. Returns whether an acknowledgement must leave because they are many. One that was forced is
+    /// queued already.
     #[inline(always)]
     pub(crate) fn count_unacked(&mut self, accepted: u16, every: u16) -> bool {
         self.unacked += accepted;
-        self.ack_forced || self.unacked >= every
+        self.unacked >= every
     }
 
     /// Whether a message that is not the next one is accepted: it is behind a gap, and either the reorder buffer has room

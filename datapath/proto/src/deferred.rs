@@ -185,8 +185,8 @@ impl FlowRecord {
     #[inline]
     pub(crate) fn keep_piggyback(&mut self, piggyback: Piggyback) {
         self.pending_piggyback = Some(match self.pending_piggyback {
-            Some(earlier) if earlier != piggyback => earlier.later(piggyback),
-            _ => piggyback,
+            Some(earlier) => earlier.later(piggyback),
+            None => piggyback,
         });
     }
 

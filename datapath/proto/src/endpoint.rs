@@ -81,6 +81,13 @@ impl<B> Endpoint<B> {
         self.received.0.iter().map(VecDeque::len).sum::<usize>() + self.behind + self.bulk.len()
     }
 
+    /// Append the messages of a frame, for which [`Endpoints::reserve`] has found room.
+    #[inline(always)]
+    pub(crate) fn push_next(&mut self, first: Delivery<B>) {
+        self.behind += usize::from(first.behind);
+        self.received[first.class].push_back(first);
+    }
+
     /// Whether no queue has memory.
     fn is_cold(&self) -> bool {
         self.received.0.iter().chain([&self.bulk]).all(|queue| queue.capacity() == 0)
@@ -221,8 +228,8 @@ impl<B> Endpoints<B> {
         numbers
     }
 
-    /// The queue for the messages of a frame, which are the next ones of their flow, all for one handler. Push them there as one.
-    /// `None` if that may need more than a push.
+    /// The endpoint of a frame's messages, which are the next ones of their flow, all for one handler. [Push](Endpoint::push_next) them
+    /// as one, and count them. `None` if that may need more than a push.
     #[inline(always)]
     pub(crate) fn reserve(
         &mut self,
@@ -230,18 +237,13 @@ impl<B> Endpoints<B> {
         class: Class,
         handler: Option<u8>,
         count: usize,
-    ) -> Option<&mut VecDeque<Delivery<B>>> {
+    ) -> Option<&mut Endpoint<B>> {
         if self.waiting_count + count > self.plenty || !self.refused.is_empty() {
             return None;
         }
         let endpoint = self.endpoints.get_mut(id.0 as usize)?.as_mut()?;
-        let queue = &mut endpoint.received[class];
-        if queue.capacity() == 0 || !endpoint.handlers[class].has(handler?) {
-            return None;
-        }
-        self.waiting_count += count;
-        endpoint.behind += count - 1;
-        Some(queue)
+        let queue = &endpoint.received[class];
+        (queue.len() < queue.capacity() && endpoint.handlers[class].has(handler?)).then_some(endpoint)
     }
 
     /// Put a message into its endpoint's queue, or into the reorder buffer if earlier messages are missing. Returns

@@ -49,29 +49,39 @@ impl<B: Buffer> Core<B> {
     /// the message.
     #[inline]
     pub fn on_frame(&mut self, frame: B) {
-        let short = ShortFrame::find(frame.bytes(), self.config.ethertype);
-        let Some(short) = short.filter(|short| self.flows.active(short.flow).is_some_and(|it| it.foresees(short)))
-        else {
-            return self.on_frame_in_full(frame);
-        };
-        // The compiler makes a copy for each class, which is shorter than one for both.
-        match short.class {
-            Class::Request => self.on_next_message(Class::Request, &short, frame),
-            Class::Reply => self.on_next_message(Class::Reply, &short, frame),
+        // The compiler makes a copy for each framing and class, which is shorter than one for all.
+        let find = |framing| ShortFrame::find(framing, frame.bytes(), self.config.ethertype);
+        if let Some(short) = find(Framing::Split) {
+            self.on_short_frame(&short, frame);
+        } else if let Some(short) = find(Framing::Bare) {
+            self.on_short_frame(&short, frame);
+        } else {
+            self.on_frame_in_full(frame);
         }
     }
 
-    /// The next message of its flow, in a short frame, as nearly all are. Where anything keeps it from its endpoint's queue, it is
-    /// left to the general code.
     #[inline(always)]
-    fn on_next_message(&mut self, class: Class, short: &ShortFrame, frame: B) {
-        let &ShortFrame { flow, handler, words, body, body_at, acks, .. } = short;
-        let Some(record) = self.flows.active(flow) else { return };
-        let Some(queue) = self.endpoints.reserve(record.endpoint, class, Some(handler), 1) else {
+    fn on_short_frame(&mut self, short: &ShortFrame, frame: B) {
+        match short.class {
+            Class::Request => self.on_short_message(Class::Request, short, frame),
+            Class::Reply => self.on_short_message(Class::Reply, short, frame),
+        }
+    }
+
+    /// A short frame, as nearly all are. If it has not the next message of its flow, or anything keeps that from its endpoint's queue, it
+    /// is left to the general code.
+    #[inline(always)]
+    fn on_short_message(&mut self, class: Class, short: &ShortFrame, frame: B) {
+        let &ShortFrame { flow, handler, words, body, framing, acks, .. } = short;
+        let Some(record) = self.flows.active(flow).filter(|record| record.foresees(class, short)) else {
             return self.on_frame_in_full(frame);
         };
-        let (body_at, body, seq) = (body_at.into(), body.into(), record.receive[class].accept_next(1).0 as u16);
-        queue.push_back(Delivery {
+        let Some(endpoint) = self.endpoints.reserve(record.endpoint, class, Some(handler), 1) else {
+            return self.on_frame_in_full(frame);
+        };
+        let (body_at, body) = (framing.body_at() as u16, body.into());
+        let seq = record.receive[class].next_expected().0 as u16;
+        endpoint.push_next(Delivery {
             flow: record.id,
             class,
             kind: class.into(),
@@ -83,6 +93,8 @@ impl<B: Buffer> Core<B> {
             behind: 0,
             frame,
         });
+        self.endpoints.waiting_count += 1;
+        record.receive[class].accept_next(1);
         // Any frame of the peer shows that it is alive.
         record.mark_dirty(&mut self.deferred.dirty);
         if record.count_unacked(1, self.time.timing.ack_every) {
@@ -284,14 +296,15 @@ impl<B: Buffer> Core<B> {
         let (gaps, ack_every, at) = (&mut self.receiving.gaps, self.time.timing.ack_every, parsed.framing.body_at());
         if record.receive[class].is_next(first)
             && let Some(first) = body.items().next()
-            && let Some(queue) = self.endpoints.reserve(record.endpoint, class, body.handler(), body.count())
+            && let Some(endpoint) = self.endpoints.reserve(record.endpoint, class, body.handler(), body.count())
         {
             let seq = record.receive[class].accept_next(body.count());
             let behind = body.count() as u16 - 1;
-            queue.push_back(Delivery {
+            endpoint.push_next(Delivery {
                 behind,
                 ..Delivery::coalesced(record.id, class, &first, at, seq, frame.share())
             });
+            self.endpoints.waiting_count += body.count();
             if record.count_unacked(body.count() as u16, ack_every) {
                 record.queue_ack(&mut self.sending.acks_due);
             }

@@ -97,6 +97,9 @@ pub(crate) const fn short_message(bits: u64) -> Option<(Class, u8, u8)> {
     Some((if is_reply(bits) { Class::Reply } else { Class::Request }, words(bits), code(bits)))
 }
 
+/// The number in these bits.
+pub(crate) const FORESEEN: u64 = (1 << SEQ_BITS) - 1;
+
 #[inline]
 pub(crate) fn emit(header: &Header, length_code: u16) -> u64 {
     to_source(

@@ -253,25 +253,17 @@ impl Usual {
 /// The source address of a frame that has its header, or a part of it, there.
 #[inline(always)]
 pub(crate) fn hidden_source(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
-    source_if(frame, ethertype, bare::FIXED, bare::to_source(0))
+    source_like(bare::to_source(0), bare::FIXED, frame, ethertype)
 }
 
-/// The same, of a frame in `split`.
+/// The source address, if it has the bits of `mask` as `like`, and the frame has the EtherType of a header there.
 #[inline(always)]
-pub(crate) fn source_in_split(frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
-    const VERSION_AT: u32 = 46;
-    let bits = bare::FIXED | 3 << VERSION_AT;
-    source_if(frame, ethertype, bits, bare::to_source(0) | payload::SPLIT_VERSION << VERSION_AT)
-}
-
-/// The source address of a frame with our EtherType for hidden headers, if it has these bits.
-#[inline(always)]
-fn source_if(frame: &[u8; MIN_FRAME], ethertype: EtherType, mask: u64, bits: u64) -> Option<u64> {
+pub(crate) fn source_like(like: u64, mask: u64, frame: &[u8; MIN_FRAME], ethertype: EtherType) -> Option<u64> {
     // Source and EtherType: eight bytes, one load.
     let (number, _) = frame[6..].split_first_chunk()?;
     let number = u64::from_be_bytes(*number);
-    let is_hidden = number & (mask << 16 | 0xffff) == bits << 16 | ethertype.hidden() as u64;
-    is_hidden.then_some(number >> 16)
+    let is_like = number & (mask << 16 | 0xffff) == like << 16 | ethertype.hidden() as u64;
+    is_like.then_some(number >> 16)
 }
 
 /// The general case.

@@ -21,7 +21,7 @@
 //! The form byte: kind (2 bits), words (3), and the upper three bits of the length's code, whose low eight have a byte of
 //! their own.
 
-use crate::bare::{FREE, to_source};
+use crate::bare::{FIXED, FREE, to_source};
 use crate::header::{Class, Flow, Header, Kind};
 use crate::{Address, Framing, Reason};
 
@@ -74,6 +74,10 @@ fn read(kind: Kind, form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Hea
 pub(crate) const fn split_source(flow: Flow, from: Address) -> u64 {
     to_source(SPLIT_VERSION << 44 | (flow.id() as u64) << ORIGIN_BITS | from.to_u64() & ((1 << ORIGIN_BITS) - 1))
 }
+
+/// The bits of a source address that say that it is one of `split`, and their mask.
+pub(crate) const SPLIT: u64 = to_source(SPLIT_VERSION << 44);
+pub(crate) const IS_SPLIT: u64 = SPLIT | FIXED;
 
 /// Whether a source address that carries a header is one of `split`.
 #[inline(always)]

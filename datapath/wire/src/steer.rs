@@ -1,7 +1,7 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual, source_in_split};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual, source_like};
 use crate::group::{GroupFrame, GroupHeader, JoinedGroups};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
@@ -106,7 +106,8 @@ pub fn is_usual(frame: &[u8], table: &SteeringTable) -> bool {
 /// The flow of a short message in `split`, the most frequent frame.
 #[inline(always)]
 fn find_short(frame: &[u8; MIN_FRAME], table: &SteeringTable) -> Option<Flow> {
-    let source = source_in_split(frame, table.ethertype).filter(|_| is_to(frame, table.own))?;
+    let source =
+        source_like(payload::SPLIT, payload::IS_SPLIT, frame, table.ethertype).filter(|_| is_to(frame, table.own))?;
     let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
     let flow = payload::source_flow(source);
     (payload::is_short_message(u64::from_be_bytes(*rest)) && flow != Flow::NODE).then_some(flow)

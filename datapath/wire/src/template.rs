@@ -2,7 +2,7 @@
 //! The part of the header that is the same in all messages of a flow is written from a template, and what a receiver can foresee of its
 //! next message is compared at once, as in TCP's header prediction (Jacobson, 1990).
 
-use crate::frame::{LinkAddresses, hidden_source};
+use crate::frame::{LinkAddresses, hidden_source, source_like};
 use crate::length::{ETHERNET_HEADER, MIN_FRAME, SHORT_FRAME_CODE};
 use crate::trailer::{self, Piggyback, has_room_for_piggyback};
 use crate::{Class, EtherType, Flow, Framing, Seq, WORD_BYTES, bare, payload};
@@ -93,50 +93,44 @@ pub struct ShortFrame {
     pub words: u8,
     /// Bytes of words and payload.
     pub body: u8,
-    /// Where the body begins.
-    pub body_at: u8,
+    /// Its framing: `bare` or `split`.
+    pub framing: Framing,
     /// The acknowledgements behind it.
     pub acks: Piggyback,
-    /// The nonce and the low bits of the number, as [`is_next`](Self::is_next) foresees them.
-    foreseen: u64,
+    /// The part of the header that has the number.
+    numbered: u64,
 }
 
 impl ShortFrame {
-    /// The short message in a frame.
+    /// The short message in a frame, if it has this framing. The compiler makes a copy for each framing if it is a constant.
     #[inline(always)]
-    pub fn find(frame: &[u8], ethertype: EtherType) -> Option<ShortFrame> {
+    pub fn find(framing: Framing, frame: &[u8], ethertype: EtherType) -> Option<ShortFrame> {
         let frame: &[u8; MIN_FRAME] = frame.try_into().ok()?;
-        let source = hidden_source(frame, ethertype)?;
-        let (flow, class, handler, words, foreseen, body_at) = if payload::is_split(source) {
-            let rest = u64::from_be_bytes(*frame[ETHERNET_HEADER..].first_chunk()?);
-            let (class, words, handler) = payload::short_message(rest)?;
-            let flow = payload::split_flow(bare::bits(source));
-            (flow, class, handler, words, rest & payload::FORESEEN, Framing::Split.body_at())
-        } else {
-            let bits = bare::bits(source);
-            let (class, words, handler) = bare::short_message(bits)?;
-            (bare::flow(bits), class, handler, words, BARE | bare::seq(bits) as u64, Framing::Bare.body_at())
+        let (flow, (class, words, handler), numbered) = match framing {
+            Framing::Split => {
+                let source = source_like(payload::SPLIT, payload::IS_SPLIT, frame, ethertype)?;
+                let rest = u64::from_be_bytes(*frame[ETHERNET_HEADER..].first_chunk()?);
+                (payload::source_flow(source), payload::short_message(rest)?, rest)
+            }
+            Framing::Bare => {
+                let bits = bare::bits(hidden_source(frame, ethertype)?);
+                (bare::flow(bits), bare::short_message(bits)?, bits)
+            }
+            Framing::Plain => return None,
         };
         let (body, acks) = trailer::parse_acks(frame)?;
-        let is_whole = body_at + body as usize <= trailer::ACKS_AT && words as usize * WORD_BYTES <= body as usize;
-        is_whole.then_some(ShortFrame { flow, class, handler, words, body, body_at: body_at as u8, acks, foreseen })
+        let most = trailer::ACKS_AT - framing.body_at();
+        let is_whole = body as usize <= most && words as usize * WORD_BYTES <= body as usize;
+        is_whole.then_some(ShortFrame { flow, class, handler, words, body, framing, acks, numbered })
     }
 
     /// Whether it is the message with this number, on a flow with this nonce.
     #[inline(always)]
     pub fn is_next(&self, nonce: u16, seq: Seq) -> bool {
-        let foreseen = if self.foreseen & BARE == 0 {
-            (nonce as u64) << 32 | seq.0 as u64 & payload::FORESEEN
-        } else {
-            BARE | bare::seq(seq.0 as u64) as u64
-        };
-        self.foreseen == foreseen
+        let mask = if self.framing == Framing::Bare { bare::FORESEEN } else { payload::FORESEEN };
+        (((nonce as u64) << 32 | seq.0 as u64) ^ self.numbered) & mask == 0
     }
 }
-
-/// Marks what is foreseen of a frame in `bare`. In `split` this bit is of the length's code.
-const BARE: u64 = 1 << 56;
-const _: () = assert!(payload::FORESEEN & BARE == 0);
 
 #[cfg(test)]
 mod tests {
@@ -173,7 +167,7 @@ mod tests {
                 frame::emit(&mut long, framing, &link, &header, body, Some(&acks)).unwrap();
                 template.emit(&mut short, &ShortMessage { class, handler, words, seq: Seq(seq), body, acks });
                 prop_assert_eq!(&long[..], &short[..]);
-                let found = ShortFrame::find(&short, EtherType::DEFAULT);
+                let found = ShortFrame::find(framing, &short, EtherType::DEFAULT);
                 prop_assert_eq!(found.is_some(), words as usize * WORD_BYTES <= body);
                 prop_assert!(found.is_none_or(|found| found.is_next(nonce, Seq(seq)) && !found.is_next(nonce, Seq(seq ^ 1))));
             }
@@ -194,7 +188,8 @@ mod tests {
             if let Some(byte) = bytes.get_mut(damage / 8) {
                 *byte ^= 1 << (damage % 8);
             }
-            let found = ShortFrame::find(&bytes, EtherType::DEFAULT);
+            let find = |framing| ShortFrame::find(framing, &bytes, EtherType::DEFAULT);
+            let found = find(Framing::Split).or_else(|| find(Framing::Bare));
             let parsed = if flow == Flow::NODE { None } else { frame::parse_usual(&bytes, EtherType::DEFAULT) };
             let parsed = parsed.filter(|parsed| bytes.len() == MIN_FRAME && parsed.piggyback.is_some());
             prop_assert_eq!(found.is_some() && flow != Flow::NODE, parsed.is_some());
@@ -202,7 +197,7 @@ mod tests {
                 let Header { kind, flow, nonce, handler, words, seq } = parsed.header;
                 prop_assert_eq!((found.flow, found.class, found.handler), (flow, kind.into(), handler));
                 prop_assert_eq!((found.words, Some(found.acks)), (words, parsed.piggyback));
-                let place = (found.body_at as usize, found.body as usize);
+                let place = (found.framing.body_at(), found.body as usize);
                 prop_assert_eq!(place, (parsed.framing.body_at(), parsed.body_len()));
                 prop_assert!(found.is_next(nonce, Seq(seq)) && !found.is_next(nonce, Seq(seq).plus(1)));
             }
