@@ -12,15 +12,18 @@ impl<B: Buffer> Core<B> {
     pub fn on_timeout(&mut self, now: Time) {
         self.run_deferred(now);
         while let Some((at, wait, owner)) = self.time.timers.pop(now) {
-            self.on_timer(now, at, wait, owner);
+            match wait {
+                TimerKind::Ack => self.ack_timeout(now, at, Flow::new(owner)),
+                _ => self.on_rare_timer(now, at, wait, owner),
+            }
         }
     }
 
     // Inlined, it would make each call begin with work for all kinds of timers.
     #[inline(never)]
-    fn on_timer(&mut self, now: Time, at: Time, wait: TimerKind, owner: u16) {
+    fn on_rare_timer(&mut self, now: Time, at: Time, wait: TimerKind, owner: u16) {
         match wait {
-            TimerKind::Ack => self.ack_timeout(now, at, Flow::new(owner)),
+            TimerKind::Ack => {}
             TimerKind::Resend => self.resend_timeout(now, at, Flow::new(owner)),
             TimerKind::Reject => self.reject_timeout(now, at, Flow::new(owner)),
             TimerKind::Setup => self.setup_timeout(now, at, Flow::new(owner)),
