@@ -163,6 +163,7 @@ const LINGER: Duration = Duration::from_millis(50);
 impl Drop for Dpdk {
     fn drop(&mut self) {
         self.rx.clear(&mut self.opened);
+        self.tx.clear(&self.opened);
         if self.opened.is_memif && self.tx.has_sent() && self.is_up() {
             thread::sleep(LINGER);
         }

@@ -48,16 +48,18 @@ impl Rx {
         let Opened { port, pool, .. } = opened;
         let (mut taken, mut looked) = (0, 0);
         while taken < budget && looked < MAX_PER_CALL {
+            // Whether the driver may have more.
             let whole = self.next < self.end || self.burst(port);
-            let Some(frame) = self.pop(port, pool) else { break };
-            looked += 1;
-            taken += self.deliver(frame, steering, each);
+            if self.next == self.end {
+                break;
+            }
+            let from = self.next;
             while taken < budget
                 && let Some(frame) = self.pop(port, pool)
             {
-                looked += 1;
                 taken += self.deliver(frame, steering, each);
             }
+            looked += self.next - from;
             self.refill(port, pool, MAX_MISSING);
             if !whole {
                 break;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_ring::{Frame, Pool};
+use am_ring::{Frame, Pool, RawFrame};
 use am_wire::Buffer;
 use am_wire::frame::ETHERNET_HEADER;
 
@@ -19,13 +19,13 @@ const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Queued frames, and counters.
 pub(crate) struct Tx {
-    queued: Vec<Frame>,
+    /// As the driver gets them. Each is a raw handle.
+    queued: Vec<abi::Frame>,
     /// Handles that the driver holds.
     in_flight: usize,
     /// The most that it may hold: the shim has room for this many.
     max_in_flight: usize,
     max_frame: usize,
-    stride: usize,
     sent: u64,
     bytes: u64,
     /// Whether the driver must be restarted to find a lost peer.
@@ -40,13 +40,11 @@ pub(crate) struct Tx {
 
 impl Tx {
     pub(crate) fn new(opened: &Opened) -> Tx {
-        let layout = opened.pool.layout();
         Tx {
             queued: Vec::with_capacity(MAX_QUEUED),
             in_flight: 0,
-            max_in_flight: layout.frames,
+            max_in_flight: opened.pool.layout().frames,
             max_frame: opened.max_frame,
-            stride: layout.stride,
             sent: 0,
             bytes: 0,
             reconnects_by_restart: opened.reconnects_by_restart,
@@ -71,9 +69,10 @@ impl Tx {
             return true;
         }
         let own = if opened.pool.owns(frame) { Some(frame.share()) } else { self.copy(&opened.pool, frame) };
-        let has_frame = own.is_some();
-        self.queued.extend(own);
-        has_frame
+        let Some(own) = own else { return false };
+        let RawFrame { index, start, len, .. } = own.into_raw();
+        self.queued.push(abi::Frame { index, start, len });
+        true
     }
 
     /// A copy of a frame of another pool.
@@ -92,56 +91,65 @@ impl Tx {
         }
         let Opened { port, pool, .. } = opened;
         let waiting = self.queued.len();
-        self.submit(port);
+        self.submit(port, pool);
         if waiting == 0 {
             port.request_completions();
         } else if self.queued.len() == waiting {
-            self.drop_if_down(port);
+            self.drop_if_down(opened);
         }
+        let Opened { port, pool, .. } = opened;
         if port.has_sent() {
             self.in_flight -= port.chunks.reap(pool);
         }
     }
 
     #[inline]
-    fn submit(&mut self, port: &mut Port) {
+    fn submit(&mut self, port: &mut Port, pool: &Pool) {
         let mut taken = 0;
-        while taken < self.queued.len() {
-            let mut burst = [abi::Frame::default(); BURST];
-            let frames = &self.queued[taken..];
-            let count = frames.len().min(BURST);
-            for (place, frame) in burst.iter_mut().zip(frames) {
-                *place = describe(frame, self.stride);
-            }
-            let sent = port.send(&burst[..count]);
-            self.bytes += burst[..sent].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+        for burst in self.queued.chunks(BURST) {
+            let sent = port.send(burst);
             taken += sent;
-            if sent < count {
+            if sent < burst.len() {
                 break;
             }
         }
         self.sent += taken as u64;
-        if port.sends_copies() {
-            return drop(self.queued.drain(..taken));
+        self.bytes += self.queued[..taken].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+        // A driver that copies has returned them already, if it has none of earlier bursts: these very frames.
+        if port.sends_copies() || (self.in_flight == 0 && port.take_sent_at_once(taken)) {
+            self.release(port, pool, taken);
+        } else {
+            // The driver has the handles now, or has returned some of them: `reap` turns them into frames again.
+            self.queued.drain(..taken);
+            self.in_flight += taken;
         }
-        for frame in self.queued.drain(..taken) {
-            // The driver has the handle now, or has returned it already: `reap` turns it into a frame again.
-            let _ = frame.into_raw();
+    }
+
+    /// Drop the handles on the first `count` queued frames.
+    fn release(&mut self, port: &Port, pool: &Pool, count: usize) {
+        for frame in self.queued.drain(..count) {
+            // SAFETY: `send` made it raw, and no driver has it.
+            drop(unsafe { port.adopt(pool, frame) });
         }
-        self.in_flight += taken;
     }
 
     /// The driver takes no frames. If the link is down it never will. Then the frames are lost, as on an unplugged
     /// cable.
     #[cold]
-    fn drop_if_down(&mut self, port: &mut Port) {
+    fn drop_if_down(&mut self, opened: &mut Opened) {
+        let Opened { port, .. } = opened;
         port.request_completions();
         if port.is_link_up().unwrap_or(false) {
             return;
         }
         self.down += self.queued.len() as u64;
-        self.queued.clear();
-        self.search_peer(port);
+        self.clear(opened);
+        self.search_peer(&mut opened.port);
+    }
+
+    /// Discard the queued frames.
+    pub(crate) fn clear(&mut self, opened: &Opened) {
+        self.release(&opened.port, &opened.pool, self.queued.len());
     }
 
     /// Whether anything was ever sent.
@@ -166,10 +174,4 @@ impl Tx {
         each("dpdk_lost_invalid", self.invalid);
         each("dpdk_lost_link_down", self.down);
     }
-}
-
-#[inline]
-fn describe(frame: &Frame, stride: usize) -> abi::Frame {
-    let (index, len) = (frame.index(), frame.bytes().len() as u32);
-    abi::Frame { index: index as u32, start: (frame.offset() - index * stride) as u32, len }
 }

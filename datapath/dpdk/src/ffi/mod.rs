@@ -9,6 +9,7 @@ mod tx_lock;
 use std::env;
 use std::ffi::{CString, c_char, c_int};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -119,11 +120,12 @@ impl Chunks {
     /// Take back the frames that drivers have sent. `len` of each is its number of handles.
     #[inline]
     pub(crate) fn take_sent(&self, each: &mut impl FnMut(abi::Frame)) {
-        let mut home = [abi::Frame::default(); BURST];
+        let mut home = [const { MaybeUninit::<abi::Frame>::uninit() }; BURST];
         loop {
             // SAFETY: the array has room for `BURST` entries.
-            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
-            home[..count].iter().for_each(|frame| each(*frame));
+            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr().cast(), BURST as u32) } as usize;
+            // SAFETY: the call has written this many.
+            home[..count].iter().for_each(|frame| each(unsafe { frame.assume_init() }));
             if count < BURST {
                 return;
             }

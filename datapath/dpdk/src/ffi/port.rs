@@ -136,6 +136,17 @@ impl Port {
         self.chunks.counts().home.load(Relaxed) > 0
     }
 
+    /// Take back this many sent frames, if so many entries wait: the driver had no others, so each is one of these.
+    #[inline]
+    pub(crate) fn take_sent_at_once(&mut self, count: usize) -> bool {
+        let home = &self.chunks.counts().home;
+        let are_here = home.load(Relaxed) as usize == count;
+        if are_here {
+            home.store(0, Relaxed);
+        }
+        are_here
+    }
+
     /// Give the driver up to `most` frames of the pool to receive into. Returns how many.
     #[inline]
     pub(crate) fn give_rx_buffers(&mut self, pool: &Pool, most: usize) -> usize {
@@ -177,13 +188,13 @@ impl Port {
         count.into()
     }
 
-    /// The handle on a received frame.
+    /// The handle on a received frame, or again that on a frame that was made raw.
     ///
     /// # Safety
-    /// [`receive`](Self::receive) returned it, and it has not been adopted since.
+    /// [`receive`](Self::receive) returned it, or no driver has it. It has not been adopted since.
     #[inline]
     pub(crate) unsafe fn adopt(&self, pool: &Pool, frame: abi::Frame) -> Frame {
-        // SAFETY: `give` made it raw, the driver has delivered it, and its bytes are in the chunk.
+        // SAFETY: it was made raw, by `give` or by the caller. Its bytes are in the chunk.
         unsafe { pool.from_raw_at(frame.index, frame.start, frame.len) }
     }
 
