@@ -228,7 +228,7 @@ impl Raw {
         let Raw { outgoing, written, rx_indices: blanks, .. } = self;
         let here = outgoing.len();
         let mut stale = false;
-        port.chunks.take_sent(&mut |frame| match written[frame.index as usize] {
+        port.take_sent(&mut |frame| match written[frame.index as usize] {
             Some(place) => {
                 stale |= place.len == 0;
                 outgoing.push(place);

@@ -99,7 +99,7 @@ impl Tx {
         }
         let Opened { port, pool, .. } = opened;
         if port.has_sent() {
-            self.in_flight -= port.chunks.reap(pool);
+            self.in_flight -= port.reap(pool);
         }
     }
 

@@ -4,7 +4,7 @@
 //! until the port is closed and the last frame has returned.
 
 mod port;
-mod tx_lock;
+mod port_lock;
 
 use std::env;
 use std::ffi::{CString, c_char, c_int};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use am_ring::{Frame, Layout, Pool};
 
 pub(crate) use port::{Port, Probed};
+use port_lock::PortLock;
 
 use crate::abi::{self, Counts, Memory, Table};
 use crate::log;
@@ -107,9 +108,9 @@ impl Chunks {
 
     /// Return sent frames to the pool. Returns the number of handles.
     #[inline]
-    pub(crate) fn reap(&self, pool: &Pool) -> usize {
+    pub(crate) fn reap(&self, lock: &PortLock, pool: &Pool) -> usize {
         let mut handles = 0;
-        self.take_sent(&mut |frame| {
+        self.take_sent(lock, &mut |frame| {
             handles += frame.len as usize;
             // SAFETY: the handles were made raw when the driver took them. The shim returns each once.
             unsafe { self.drop_handles(pool, frame.index, frame.len) };
@@ -119,11 +120,12 @@ impl Chunks {
 
     /// Take back the frames that drivers have sent. `len` of each is its number of handles.
     #[inline]
-    pub(crate) fn take_sent(&self, each: &mut impl FnMut(abi::Frame)) {
+    pub(crate) fn take_sent(&self, lock: &PortLock, each: &mut impl FnMut(abi::Frame)) {
         let mut home = [const { MaybeUninit::<abi::Frame>::uninit() }; BURST];
         loop {
             // SAFETY: the array has room for `BURST` entries.
-            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr().cast(), BURST as u32) } as usize;
+            let take = || unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr().cast(), BURST as u32) };
+            let count = lock.with(take) as usize;
             // SAFETY: the call has written this many.
             home[..count].iter().for_each(|frame| each(unsafe { frame.assume_init() }));
             if count < BURST {

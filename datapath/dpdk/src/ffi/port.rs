@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use am_ring::{Frame, Pool};
 use am_wire::Address;
 
-use super::tx_lock::{PortOutOfBand, TxLock};
+use super::port_lock::{PortLock, PortOutOfBand};
 use super::{BURST, Chunks, RX_LEVEL, check_result};
 use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
 
@@ -20,7 +20,7 @@ pub(crate) struct Port {
     tx_completion: TxCompletion,
     /// Receive buffers that the driver should have. If sent frames are copied, the copies need some too.
     pub(crate) rx_level: usize,
-    lock: Arc<TxLock>,
+    lock: Arc<PortLock>,
 }
 
 /// When a driver returns the frames that it has sent.
@@ -57,7 +57,7 @@ impl Port {
             chunks,
             tx_completion: TxCompletion::Immediate,
             rx_level: RX_LEVEL,
-            lock: Arc::new(TxLock::new()),
+            lock: Arc::new(PortLock::new()),
         }
     }
 
@@ -140,11 +140,24 @@ impl Port {
     #[inline]
     pub(crate) fn take_sent_at_once(&mut self, count: usize) -> bool {
         let home = &self.chunks.counts().home;
+        // A heartbeat returns none, because the driver has none.
         let are_here = home.load(Relaxed) as usize == count;
         if are_here {
             home.store(0, Relaxed);
         }
         are_here
+    }
+
+    /// Return sent frames to the pool. Returns the number of handles.
+    #[inline]
+    pub(crate) fn reap(&mut self, pool: &Pool) -> usize {
+        self.chunks.reap(&self.lock, pool)
+    }
+
+    /// Take back the frames that drivers have sent. `len` of each is its number of handles.
+    #[inline]
+    pub(crate) fn take_sent(&mut self, each: &mut impl FnMut(abi::Frame)) {
+        self.chunks.take_sent(&self.lock, each);
     }
 
     /// Give the driver up to `most` frames of the pool to receive into. Returns how many.
@@ -157,7 +170,7 @@ impl Port {
             count += 1;
         }
         // SAFETY: frames of this pool, on which no other handle exists.
-        unsafe { (self.table().give)(self.pool(), indices.as_ptr(), count as u32) };
+        self.lock.with(|| unsafe { (self.table().give)(self.pool(), indices.as_ptr(), count as u32) });
         count
     }
 
@@ -169,7 +182,8 @@ impl Port {
     fn take_back(&mut self, pool: &Pool, most: usize) -> usize {
         let mut indices = [0; BURST];
         // SAFETY: the array has room for this many.
-        let count = unsafe { (self.table().take_back)(self.pool(), indices.as_mut_ptr(), most.min(BURST) as u32) };
+        let take = || unsafe { (self.table().take_back)(self.pool(), indices.as_mut_ptr(), most.min(BURST) as u32) };
+        let count = self.lock.with(take);
         for &index in &indices[..count as usize] {
             // SAFETY: `give` made it raw, and it has no owner now.
             unsafe { self.chunks.drop_handles(pool, index, 1) };
@@ -184,8 +198,9 @@ impl Port {
             return 0;
         }
         // SAFETY: the port is open, and `arrived` has room for this many.
-        let count = unsafe { (self.table().receive)(self.id(), self.pool(), arrived.as_mut_ptr(), BURST as u16, odd) };
-        count.into()
+        let receive =
+            || unsafe { (self.table().receive)(self.id(), self.pool(), arrived.as_mut_ptr(), BURST as u16, odd) };
+        self.lock.with(receive).into()
     }
 
     /// The handle on a received frame, or again that on a frame that was made raw.
@@ -245,7 +260,7 @@ impl Port {
     #[inline]
     pub(crate) unsafe fn give_rx_indices(&mut self, indices: &[u32]) {
         // SAFETY: the caller's.
-        unsafe { (self.table().give)(self.pool(), indices.as_ptr(), indices.len() as u32) };
+        self.lock.with(|| unsafe { (self.table().give)(self.pool(), indices.as_ptr(), indices.len() as u32) });
     }
 
     /// Have the driver return sent frames, if that takes a call.
@@ -303,8 +318,7 @@ impl Port {
         let Port { probed, chunks, lock, .. } = self;
         lock.close();
         drop(probed);
-        drop(lock);
-        chunks.reap(pool);
+        chunks.reap(&lock, pool);
         for index in 0..chunks.frames {
             // SAFETY: no driver uses the pool any more.
             let handles = unsafe { (chunks.table.recall)(chunks.memory.pool, index) };
