@@ -9,7 +9,7 @@ const OLDEST: &str = "22.11";
 const HEADER: &str = "c/shim.h";
 const SOURCES: [&str; 5] = ["c/pool.c", "c/spare.c", "c/burst.c", "c/log.c", "c/memif.c"];
 
-const FUNCTIONS: &str = "am_.*|rte_eal_(init|get_runtime_dir|alarm_set)|rte_strerror|rte_dev_probe|rte_dev_remove|rte_eth_dev_(info_get|configure|start|stop|close|get_mtu|get_port_by_name|adjust_nb_rx_tx_desc|is_removed|mac_addr_(add|remove))|rte_eth_(promiscuous_enable|rx_queue_setup|tx_queue_setup|macaddr_get|link_get_nowait|stats_get|dev_socket_id)|rte_flow_(create|flush)";
+const FUNCTIONS: &str = "am_.*|rte_eal_(init|get_runtime_dir|alarm_set)|rte_strerror|rte_dev_probe|rte_dev_remove|rte_eth_dev_(info_get|configure|start|stop|close|get_mtu|get_port_by_name|adjust_nb_rx_tx_desc|is_removed|mac_addr_(add|remove))|rte_eth_(promiscuous_enable|macaddr_get|link_get_nowait|stats_get|dev_socket_id)|rte_flow_(create|flush)";
 const TYPES: &str = "am_.*|rte_flow_(attr|item|item_eth|action|action_queue|error)";
 const VARIABLES: &str = "RTE_ETH_LINK_UP";
 

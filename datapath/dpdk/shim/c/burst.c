@@ -4,14 +4,13 @@
 
 #include "internal.h"
 
-/* One receive and one transmit queue. */
-#define QUEUE 0
 /* The most frames that drivers take at once. */
 #define BURST 64
 
 uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16_t most, uint32_t *odd)
 {
 	struct rte_mbuf *mbufs[BURST];
+	am_enter(pool);
 	uint16_t count = rte_eth_rx_burst(port, QUEUE, mbufs, RTE_MIN(most, BURST));
 	uint16_t taken = 0;
 	for (uint16_t i = 0; i < count; i++) {
@@ -32,6 +31,7 @@ uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16
 			.len = mbuf->data_len,
 		};
 	}
+	am_leave(pool);
 	return taken;
 }
 
@@ -66,6 +66,7 @@ uint16_t am_tx(uint16_t port, struct am_pool *pool, const struct am_frame *frame
 {
 	struct rte_mbuf *mbufs[BURST];
 	uint16_t ready = 0;
+	am_enter(pool);
 	count = RTE_MIN(count, BURST);
 	while (ready < count) {
 		mbufs[ready] = lend(pool, &frames[ready]);
@@ -77,10 +78,11 @@ uint16_t am_tx(uint16_t port, struct am_pool *pool, const struct am_frame *frame
 	/* From the last on: a frame that is in flight twice returns its second reference before its first. */
 	for (uint16_t i = ready; i > sent; i--)
 		take_back(pool, frames[i - 1].index, mbufs[i - 1]);
+	am_leave(pool);
 	return sent;
 }
 
-uint16_t am_tx_copy(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count)
+static uint16_t send_copies(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count)
 {
 	struct rte_mbuf *mbufs[BURST];
 	count = RTE_MIN(count, BURST);
@@ -99,10 +101,19 @@ uint16_t am_tx_copy(uint16_t port, struct am_pool *pool, const struct am_frame *
 	return sent;
 }
 
-int am_tx_done(uint16_t port, bool nudge)
+uint16_t am_tx_copy(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count)
+{
+	am_enter(pool);
+	uint16_t sent = send_copies(port, pool, frames, count);
+	am_leave(pool);
+	return sent;
+}
+
+int am_tx_done(uint16_t port, struct am_pool *pool, bool nudge)
 {
 	struct rte_mbuf *none = NULL;
-	if (nudge)
-		return rte_eth_tx_burst(port, QUEUE, &none, 0);
-	return rte_eth_tx_done_cleanup(port, QUEUE, 0);
+	am_enter(pool);
+	int result = nudge ? rte_eth_tx_burst(port, QUEUE, &none, 0) : rte_eth_tx_done_cleanup(port, QUEUE, 0);
+	am_leave(pool);
+	return result;
 }

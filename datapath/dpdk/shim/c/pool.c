@@ -12,6 +12,10 @@
  * The blanks are empty frames, to receive into. DPDK calls the operations of the mempool: "dequeue" takes a receive
  * buffer (a blank), "enqueue" returns a frame of either kind. A frame queued twice is one mbuf with two references.
  *
+ * One thread at a time uses the pool: the lists have no lock. Drivers have threads of their own as well, which free mbufs
+ * when a peer has gone. What such a thread frees goes to pool->away, which has a lock, and the user collects it when it
+ * enters the next time.
+ *
  * No memory is allocated after the pool is made. */
 
 #include <stdlib.h>
@@ -21,41 +25,72 @@
 
 #define OPS "am_pool"
 
+/* An mbuf is free again. */
+static inline void come_back(struct am_pool *pool, uint32_t index)
+{
+	uint32_t handles = pool->sends[index];
+	if (handles != 0) {
+		pool->sends[index] = 0;
+		pool->home[pool->counts.home++] = (struct am_frame){.index = index, .len = handles};
+	} else {
+		pool->blanks[pool->counts.blanks++] = index;
+	}
+}
+
+void am_collect(struct am_pool *pool)
+{
+	rte_spinlock_lock(&pool->lock);
+	while (pool->away_count > 0)
+		come_back(pool, pool->away[--pool->away_count]);
+	rte_spinlock_unlock(&pool->lock);
+}
+
+/* On a thread of a driver. */
+static __rte_noinline void put_away(struct am_pool *pool, void *const *objects, unsigned int count)
+{
+	rte_spinlock_lock(&pool->lock);
+	for (unsigned int i = 0; i < count; i++)
+		pool->away[pool->away_count++] = am_index(pool, objects[i]);
+	rte_spinlock_unlock(&pool->lock);
+}
+
+/* On a thread of a driver: a receive buffer that such a thread has returned. */
+static __rte_noinline int get_away(struct am_pool *pool, void **objects, unsigned int count)
+{
+	rte_spinlock_lock(&pool->lock);
+	uint32_t left = pool->away_count, found = 0;
+	while (found < count && left > 0 && pool->sends[pool->away[left - 1]] == 0)
+		objects[found++] = am_mbuf(pool, pool->away[--left]);
+	if (found == count)
+		pool->away_count = left;
+	rte_spinlock_unlock(&pool->lock);
+	return found == count ? 0 : -ENOBUFS;
+}
+
 static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
 {
 	struct am_pool *pool = mempool->pool_data;
 	if (unlikely(pool->base == NULL))
 		return 0; /* the mempool is being made, and enqueues each object once */
-	rte_spinlock_lock(&pool->lock);
-	for (unsigned int i = 0; i < count; i++) {
-		uint32_t index = am_index(pool, objects[i]);
-		uint32_t handles = pool->sends[index];
-		if (handles != 0) {
-			pool->sends[index] = 0;
-			pool->home[pool->counts.home++] = (struct am_frame){.index = index, .len = handles};
-		} else {
-			pool->blanks[pool->counts.blanks++] = index;
-		}
+	if (unlikely(!am_is_user(pool))) {
+		put_away(pool, objects, count);
+		return 0;
 	}
-	rte_spinlock_unlock(&pool->lock);
+	for (unsigned int i = 0; i < count; i++)
+		come_back(pool, am_index(pool, objects[i]));
 	return 0;
 }
 
 static int get(struct rte_mempool *mempool, void **objects, unsigned int count)
 {
 	struct am_pool *pool = mempool->pool_data;
-	int result = 0;
-	rte_spinlock_lock(&pool->lock);
-	if (unlikely(pool->counts.blanks < count)) {
-		result = -ENOBUFS;
-	} else {
-		uint32_t *top = pool->blanks + pool->counts.blanks;
-		for (unsigned int i = 0; i < count; i++)
-			objects[i] = am_mbuf(pool, *--top);
-		pool->counts.blanks -= count;
-	}
-	rte_spinlock_unlock(&pool->lock);
-	return result;
+	if (unlikely(!am_is_user(pool)))
+		return get_away(pool, objects, count);
+	if (unlikely(pool->counts.blanks < count))
+		return -ENOBUFS;
+	for (unsigned int i = 0; i < count; i++)
+		objects[i] = am_mbuf(pool, pool->blanks[--pool->counts.blanks]);
+	return 0;
 }
 
 static unsigned int available(const struct rte_mempool *mempool)
@@ -192,14 +227,16 @@ static bool make_tables(struct am_pool *pool)
 	pool->blank = calloc(pool->frames, sizeof(*pool->blank));
 	pool->blanks = calloc(pool->frames, sizeof(*pool->blanks));
 	pool->home = calloc(pool->frames, sizeof(*pool->home));
+	pool->away = calloc(pool->frames, sizeof(*pool->away));
 	pool->torn = calloc(pool->frames, sizeof(*pool->torn));
-	return pool->sends && pool->blank && pool->blanks && pool->home && pool->torn;
+	return pool->sends && pool->blank && pool->blanks && pool->home && pool->away && pool->torn;
 }
 
 static void destroy(struct am_pool *pool)
 {
 	rte_mempool_free(pool->mempool);
 	free(pool->torn);
+	free(pool->away);
 	free(pool->home);
 	free(pool->blanks);
 	free(pool->blank);
@@ -233,6 +270,7 @@ static struct am_pool *make(const char *name, uint32_t frames, uint32_t room, in
 static void clean(struct am_pool *pool)
 {
 	pool->counts = (struct am_counts){0};
+	pool->away_count = 0;
 	memset(pool->sends, 0, pool->frames * sizeof(*pool->sends));
 	memset(pool->blank, 0, pool->frames * sizeof(*pool->blank));
 	rte_mempool_obj_iter(pool->mempool, rte_pktmbuf_init, NULL);
@@ -277,9 +315,17 @@ void am_pool_free(struct am_pool *pool)
 	am_spare_put(pool);
 }
 
-struct rte_mempool *am_pool_mempool(struct am_pool *pool)
+int am_open(uint16_t port, struct am_pool *pool, uint16_t rx, uint16_t tx, unsigned int socket)
 {
-	return pool->mempool;
+	/* Drivers take their receive buffers here. */
+	am_enter(pool);
+	int result = rte_eth_rx_queue_setup(port, QUEUE, rx, socket, NULL, pool->mempool);
+	if (result >= 0)
+		result = rte_eth_tx_queue_setup(port, QUEUE, tx, socket, NULL);
+	if (result >= 0)
+		result = rte_eth_dev_start(port);
+	am_leave(pool);
+	return result;
 }
 
 bool am_is_torn(struct am_pool *pool, uint32_t index)
@@ -289,33 +335,27 @@ bool am_is_torn(struct am_pool *pool, uint32_t index)
 
 void am_give(struct am_pool *pool, const uint32_t *indices, uint32_t count)
 {
-	rte_spinlock_lock(&pool->lock);
 	for (uint32_t i = 0; i < count; i++) {
 		pool->blank[indices[i]] = true;
 		pool->blanks[pool->counts.blanks++] = indices[i];
 	}
-	rte_spinlock_unlock(&pool->lock);
 }
 
 uint32_t am_take_back(struct am_pool *pool, uint32_t *indices, uint32_t most)
 {
-	rte_spinlock_lock(&pool->lock);
 	uint32_t count = RTE_MIN(most, pool->counts.blanks);
 	for (uint32_t i = 0; i < count; i++) {
 		indices[i] = pool->blanks[--pool->counts.blanks];
 		pool->blank[indices[i]] = false;
 	}
-	rte_spinlock_unlock(&pool->lock);
 	return count;
 }
 
 uint32_t am_home(struct am_pool *pool, struct am_frame *out, uint32_t most)
 {
-	rte_spinlock_lock(&pool->lock);
 	uint32_t count = RTE_MIN(most, pool->counts.home);
 	pool->counts.home -= count;
 	memcpy(out, pool->home + pool->counts.home, count * sizeof(*out));
-	rte_spinlock_unlock(&pool->lock);
 	return count;
 }
 

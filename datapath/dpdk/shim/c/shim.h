@@ -45,7 +45,8 @@ int am_pool_register(void);
 /* Make a pool of `frames` frames with `room` bytes each. 0, or a negative error number. */
 int am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket, struct am_memory *memory);
 void am_pool_free(struct am_pool *pool);
-struct rte_mempool *am_pool_mempool(struct am_pool *pool);
+/* Set the port's queues up, with receive buffers of the pool, and start it. 0, or a negative error number. */
+int am_open(uint16_t port, struct am_pool *pool, uint16_t rx, uint16_t tx, unsigned int socket);
 /* Whether a device sees a frame at two separate addresses: no driver may have it. */
 bool am_is_torn(struct am_pool *pool, uint32_t index);
 /* Give drivers frames to receive into. */
@@ -64,7 +65,7 @@ uint16_t am_tx(uint16_t port, struct am_pool *pool, const struct am_frame *frame
 uint16_t am_tx_copy(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count);
 /* Have the driver return sent frames. With `nudge` call it to send nothing instead: some drivers return
  * frames then, others do not support that. Negative: it has no call for it. */
-int am_tx_done(uint16_t port, bool nudge);
+int am_tx_done(uint16_t port, struct am_pool *pool, bool nudge);
 
 /* log.c */
 int am_log_to(am_log log);

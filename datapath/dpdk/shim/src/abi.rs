@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 
 /// Changes with anything in this file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The name of the exported function; its type is [`Entry`].
 pub const SYMBOL: &[u8] = b"am_dpdk_shim\0";
@@ -157,7 +157,7 @@ pub struct Table {
     pub send_copies: unsafe extern "C" fn(port: u16, pool: *mut Counts, frames: *const Frame, count: u16) -> u16,
     /// Have the driver return sent frames. Negative: it has no call for that. With `nudge` it gets a send call without
     /// frames instead, in which some drivers do it; others do not support such a call.
-    pub sent: unsafe extern "C" fn(port: u16, nudge: bool) -> c_int,
+    pub sent: unsafe extern "C" fn(port: u16, pool: *mut Counts, nudge: bool) -> c_int,
 }
 
 // SAFETY: the table has only numbers and pointers to functions, and is never changed.

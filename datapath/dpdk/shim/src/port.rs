@@ -9,8 +9,6 @@ use crate::abi::{Counts, Port, Stats, Wanted};
 use crate::dpdk::{self, rte_flow_action, rte_flow_item};
 use crate::eal;
 
-/// Each port has one queue each way.
-const QUEUE: u16 = 0;
 /// Entries of a queue if the driver has no default.
 const ENTRIES: u16 = 512;
 
@@ -90,10 +88,7 @@ pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_
     // SAFETY: guaranteed by the caller.
     unsafe {
         let Port { id, rx, tx, socket, .. } = *port;
-        let (socket, mempool) = (socket as u32, dpdk::am_pool_mempool(pool));
-        check!(dpdk::rte_eth_rx_queue_setup(id, QUEUE, rx, socket, ptr::null(), mempool));
-        check!(dpdk::rte_eth_tx_queue_setup(id, QUEUE, tx, socket, ptr::null()));
-        dpdk::rte_eth_dev_start(id)
+        dpdk::am_open(id, pool, rx, tx, socket as u32)
     }
 }
 

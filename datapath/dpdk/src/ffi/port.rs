@@ -81,7 +81,7 @@ impl Port {
         // SAFETY: `probed` found the port, and `chunks` stay until it is closed.
         check_result(unsafe { (self.table().open)(&self.probed.port, self.pool()) })?;
         // SAFETY: the port is open.
-        let knows_the_call = unsafe { (self.table().sent)(self.id(), false) } >= 0;
+        let knows_the_call = unsafe { (self.table().sent)(self.id(), self.pool(), false) } >= 0;
         self.tx_completion = TxCompletion::of(&self.probed.driver(), knows_the_call);
         self.rx_level = RX_LEVEL + if self.sends_copies() { self.probed.port.tx.into() } else { 0 };
         Ok(())
@@ -271,7 +271,7 @@ impl Port {
             TxCompletion::OnSend => true,
         };
         // SAFETY: the port is open, and its driver supports this.
-        self.lock.with(|| unsafe { (self.table().sent)(self.id(), nudge) });
+        self.lock.with(|| unsafe { (self.table().sent)(self.id(), self.pool(), nudge) });
     }
 
     /// Whether the port moves frames now.
