@@ -154,26 +154,25 @@ mod tests {
 
     use super::*;
 
-    const VISITS: u64 = 20_000;
+    const CALLS: u64 = 100_000;
 
     fn assert_excludes(lock: &PortLock) {
         let (count, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         // Two threads that do this at once lose a count.
         let add = || count.store(count.load(Relaxed) + 1, Relaxed);
-        let (calls, visits) = thread::scope(|scope| {
+        let visits = thread::scope(|scope| {
             let heartbeats = scope.spawn(|| {
-                let visits = (0..VISITS).filter(|_| lock.visit(add).is_some()).count() as u64;
-                is_over.store(true, Relaxed);
+                let mut visits = 0;
+                while !is_over.load(Relaxed) {
+                    visits += u64::from(lock.visit(add).is_some());
+                }
                 visits
             });
-            let mut calls = 0;
-            while !is_over.load(Relaxed) {
-                lock.with(add);
-                calls += 1;
-            }
-            (calls, heartbeats.join().unwrap())
+            (0..CALLS).for_each(|_| lock.with(add));
+            is_over.store(true, Relaxed);
+            heartbeats.join().unwrap()
         });
-        assert_eq!(count.into_inner(), calls + visits, "{calls} calls and {visits} visits");
+        assert_eq!(count.into_inner(), CALLS + visits, "{CALLS} calls and {visits} visits");
         assert!(!lock.is_busy.load(Relaxed) && !lock.is_visited.load(Relaxed));
     }
 
