@@ -40,6 +40,11 @@ struct am_memory {
 /* Receives one message of DPDK, without a newline. The level is as in rte_log.h: 1 is the most severe. */
 typedef void (*am_log)(uint32_t level, const char *text, size_t length);
 
+/* Of `dev_flags` in rte_eth_dev_info: the header's macro is no constant for bindgen. */
+enum am_flag {
+	AM_REPORTS_LINK = RTE_ETH_DEV_INTR_LSC,
+};
+
 /* pool.c */
 int am_pool_register(void);
 /* Make a pool of `frames` frames with `room` bytes each. 0, or a negative error number. */

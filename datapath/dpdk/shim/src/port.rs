@@ -12,6 +12,10 @@ use crate::eal;
 /// Entries of a queue if the driver has no default.
 const ENTRIES: u16 = 512;
 
+/// Drivers that learn on DPDK's interrupt thread that a peer has gone.
+const MEMIF: &CStr = c"net_memif";
+const VIRTIO_USER: &CStr = c"net_virtio_user";
+
 /// Return the result of a call that failed.
 macro_rules! check {
     ($call:expr) => {
@@ -60,6 +64,11 @@ fn configure(wanted: Wanted, port: &mut Port) -> c_int {
             port.mtu = wanted.mtu;
         }
         settings.rxmode.mtu = u32::from(port.mtu);
+        // virtio-user watches its socket in any case once a peer has gone, but it ends that only in a port that reports
+        // changes of its link. Otherwise DPDK's interrupt thread goes on with a descriptor that is closed, and ends the
+        // process.
+        let reports = *info.dev_flags & dpdk::am_flag_AM_REPORTS_LINK != 0;
+        settings.intr_conf.set_lsc((reports && CStr::from_ptr(info.driver_name) == VIRTIO_USER).into());
         check!(dpdk::rte_eth_dev_configure(port.id, 1, 1, &settings));
         port.rx = entries(wanted.rx, info.default_rxportconf.ring_size);
         port.tx = entries(wanted.tx, info.default_txportconf.ring_size);
@@ -104,10 +113,12 @@ pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
         CStr::from_ptr(info.driver_name)
     };
     let close = || stop_and_remove(port, info.device);
-    // memif's handler of disconnections takes no lock against a close.
-    if driver != c"net_memif" {
+    // Their handlers of disconnections take no lock against a close.
+    if ![MEMIF, VIRTIO_USER].contains(&driver) {
         return close();
     }
+    // virtio-user's handler sets an alarm, which uses the port. If it is running now, that alarm comes before the close.
+    eal::there(|| 0);
     let closed = eal::there(close);
     eal::settle();
     closed
