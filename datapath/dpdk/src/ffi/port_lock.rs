@@ -151,28 +151,71 @@ impl OutOfBand for PortOutOfBand {
 mod tests {
     use std::sync::atomic::AtomicU64;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
-    const CALLS: u64 = 100_000;
+    /// Rounds in which both threads run at once. The processors may be others' meanwhile, or there may be one.
+    const ROUNDS: u64 = 5000;
+    const AT_MOST: Duration = Duration::from_secs(5);
 
+    /// Wait until the other thread is in this round. False if it was not running.
+    fn meet(other: &AtomicU64, round: u64) -> bool {
+        let is_there = || other.load(Acquire) >= round;
+        let is_running = (0..1000).any(|_| {
+            hint::spin_loop();
+            is_there()
+        });
+        while !is_there() {
+            thread::yield_now();
+        }
+        is_running
+    }
+
+    fn spin(times: u64) {
+        (0..times).for_each(|_| hint::spin_loop());
+    }
+
+    /// Both threads come at the same moment, again and again, or one of them a little later: each has to write before the
+    /// other reads, in every order.
     fn assert_excludes(lock: &PortLock) {
-        let (count, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (count, node, heartbeat) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         // Two threads that do this at once lose a count.
-        let add = || count.store(count.load(Relaxed) + 1, Relaxed);
+        let add = || {
+            let before = count.load(Relaxed);
+            spin(20);
+            count.store(before + 1, Relaxed);
+        };
+        let (since, mut calls, mut together) = (Instant::now(), 0, 0);
         let visits = thread::scope(|scope| {
             let heartbeats = scope.spawn(|| {
                 let mut visits = 0;
-                while !is_over.load(Relaxed) {
+                for round in 1.. {
+                    meet(&node, round);
+                    if node.load(Relaxed) == u64::MAX {
+                        break;
+                    }
+                    heartbeat.store(round, Release);
+                    spin(round / 8 % 8);
                     visits += u64::from(lock.visit(add).is_some());
                 }
                 visits
             });
-            (0..CALLS).for_each(|_| lock.with(add));
-            is_over.store(true, Relaxed);
+            while together < ROUNDS && since.elapsed() < AT_MOST {
+                calls += 1;
+                node.store(calls, Release);
+                together += u64::from(meet(&heartbeat, calls));
+                spin(calls % 8);
+                lock.with(add);
+            }
+            node.store(u64::MAX, Release);
             heartbeats.join().unwrap()
         });
-        assert_eq!(count.into_inner(), CALLS + visits, "{CALLS} calls and {visits} visits");
+        assert_eq!(
+            count.into_inner(),
+            calls + visits,
+            "{calls} calls, {together} with both running, and {visits} visits"
+        );
         assert!(!lock.is_busy.load(Relaxed) && !lock.is_visited.load(Relaxed));
     }
 
