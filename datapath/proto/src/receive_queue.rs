@@ -343,7 +343,9 @@ mod tests {
     fn the_short_way_of_releasing_does_the_same() {
         for (share, expected) in [(6, 2), (8, 3), (16, 3)] {
             let [mut short, mut general] = [(); 2].map(|()| ReceiveQueue::new(Seq(u32::MAX - 3), 8));
-            [&mut short, &mut general].map(|queue| queue.fit_to_share(share));
+            for queue in [&mut short, &mut general] {
+                queue.fit_to_share(share);
+            }
             let mut taken = 0;
             for _ in 0..8 {
                 let before = short.limit;
