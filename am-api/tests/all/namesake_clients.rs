@@ -110,7 +110,7 @@ fn unique_names_do_not_meet() {
         run("open", &mut all, |all| connections.iter().zip(all).all(|(to, it)| it.endpoint.ready(*to).is_ok()));
         // The server's own event comes with its next poll.
         run("open at the server", &mut all, |all| all[4].state.opened == 4);
-        assert_eq!(server.state.ends, [], "{on}");
+        assert_eq!((server.state.opened, server.state.ends.len()), (4, 0), "{on}");
         assert!(clients.iter().all(|it| it.node.name().starts_with(name) && problem_of(&it.node).is_none()), "{on}");
     }
 }

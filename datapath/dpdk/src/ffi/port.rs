@@ -136,7 +136,8 @@ impl Port {
         self.chunks.counts().home.load(Relaxed) > 0
     }
 
-    /// Take back this many sent frames, if so many entries wait: the driver had no others, so each is one of these.
+    /// Take back the last frames sent, if their number is that of the returned frames. For a port whose driver had no earlier ones:
+    /// then the returned frames are these.
     #[inline]
     pub(crate) fn take_sent_at_once(&mut self, count: usize) -> bool {
         let home = &self.chunks.counts().home;
