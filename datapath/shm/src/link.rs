@@ -32,14 +32,14 @@ pub struct Shm {
     pub(crate) present: u64,
     /// Addresses of nodes behind other members, each with the number and generation of that member. Learned from control frames.
     pub(crate) added_addresses: BTreeMap<Address, (usize, u32)>,
-    /// The member whose lane is read first.
-    pub(crate) first_lane: u32,
+    /// The lanes that the next receive looks at: those that the last one did not reach before its budget ended, or all.
+    pub(crate) turn: u64,
     /// The header's count of changes when the list of members was last read.
     pub(crate) seen_changes: u32,
     /// A bit for each member whose lane has frames that are not published yet.
     pub(crate) unpublished: u64,
-    /// Empty receives in a row.
-    pub(crate) empty_receives: u32,
+    /// The empty receives in a row until the next check.
+    pub(crate) looks_left: u32,
     /// The addresses of members that have left or died, until they are reported to the node.
     pub(crate) departed: Vec<Address>,
     /// Silent peers whose process lives, until they are reported to the node.
@@ -143,7 +143,8 @@ impl Shm {
         for peer in self.peers.iter_mut().filter(|peer| peer.generation != 0) {
             let birth = header.generation(peer.member).load(Acquire);
             // If the member lives, another process has overwritten its entry.
-            if birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation) {
+            if !peer.is_leaving() && birth != peer.generation && !self.membership.is_alive(peer.member, peer.generation)
+            {
                 peer.leave();
             }
             if peer.is_leaving() && peer.has_nothing_left() {
@@ -151,6 +152,10 @@ impl Shm {
             }
         }
         let is_any_leaving = self.peers.iter().any(Peer::is_leaving);
+        if is_any_leaving {
+            // Its last frames are not received yet. Make the next call look again.
+            self.seen_changes = self.seen_changes.wrapping_sub(1);
+        }
         self.present = 0;
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.membership.member) {
             let birth = births[peer.member];

@@ -140,12 +140,6 @@ impl Peer {
         self.place = if is_usual { number_of(address(self.member, self.generation)) } else { NOWHERE };
     }
 
-    /// Whether a look at its lane finds nothing, and there is nothing else to do.
-    #[inline(always)]
-    pub(crate) fn is_quiet(&mut self) -> bool {
-        self.lanes.is_quiet() && !self.is_leaving
-    }
-
     /// Whether the member has left, and its lane may still have frames.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::atomic::Ordering::*;
 
 use am_ring::Frame;
 use am_ring::lane::{Burst, Line};
@@ -14,7 +13,10 @@ use crate::link::{Shm, members};
 use crate::peer::Peer;
 
 /// A thread that spins checks lanes and members after this many empty receives in a row.
-const EMPTY_RECEIVES_TO_CHECK: u32 = 512;
+pub(crate) const LOOKS_TO_CHECK: u32 = 512;
+
+/// All lanes.
+pub(crate) const ALL: u64 = u64::MAX;
 
 /// The most addresses behind other members that this one learns. Frames to further addresses are flooded.
 const MAX_ADDED_ADDRESSES: usize = 16 * AddressSet::MAX;
@@ -35,10 +37,10 @@ impl Shm {
 
     #[inline(always)]
     fn look(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let mut lanes = self.present.rotate_right(self.first_lane);
+        let mut lanes = self.present & self.turn;
         while lanes != 0 {
-            let member = self.first_of(lanes);
-            if !self.peers[member].is_quiet() {
+            let member = lanes.trailing_zeros() as usize;
+            if !self.peers[member].lanes.is_quiet() {
                 return self.receive_lanes(budget, each, lanes, member);
             }
             lanes &= lanes - 1;
@@ -46,17 +48,10 @@ impl Shm {
         self.receive_nothing(budget, each)
     }
 
-    /// The member of the first of these lanes. They are rotated by `first_lane`.
-    #[inline(always)]
-    fn first_of(&self, lanes: u64) -> usize {
-        ((self.first_lane + lanes.trailing_zeros()) % u64::BITS) as usize
-    }
-
     #[inline(always)]
     fn receive_nothing(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.empty_receives = self.empty_receives.wrapping_add(1);
-        let is_time = self.empty_receives.is_multiple_of(EMPTY_RECEIVES_TO_CHECK);
-        if is_time { self.check_and_receive(budget, each) } else { 0 }
+        self.looks_left = self.looks_left.wrapping_sub(1);
+        if self.looks_left == 0 { self.check_and_receive(budget, each) } else { 0 }
     }
 
     /// Receive from these lanes, of which this member's is the first. If the budget ends, the next call starts at the next lane.
@@ -72,23 +67,23 @@ impl Shm {
         let mut left = budget;
         loop {
             left = self.receive_lines(member, left, each);
-            if left == 0 {
-                self.first_lane = (member as u32 + 1) % u64::BITS;
-                break;
-            }
             lanes &= lanes - 1;
-            if lanes == 0 {
+            if left == 0 || lanes == 0 {
                 break;
             }
-            member = self.first_of(lanes);
+            member = lanes.trailing_zeros() as usize;
         }
         let taken = budget - left;
         if taken == 0 {
             return self.receive_nothing(budget, each);
         }
         self.counters.received += taken as u64;
-        if self.empty_receives != 0 {
+        if self.looks_left != LOOKS_TO_CHECK {
             self.stay_awake();
+        }
+        self.turn = ALL;
+        if lanes != 0 {
+            (self.turn, self.looks_left) = (lanes, 1);
         }
         taken
     }
@@ -108,8 +103,8 @@ impl Shm {
                     }
                 }
                 Line::Frame(frame, _) => return self.receive_unusual(frame, member, left, each),
-                Line::Nothing if !peer.is_leaving() => return left,
-                Line::Nothing | Line::Other => return self.receive_any(member, left, each),
+                Line::Nothing => return left,
+                Line::Other => return self.receive_any(member, left, each),
             }
         }
         left
@@ -149,25 +144,24 @@ impl Shm {
         if self.peers[member].lanes.from.made_room() {
             self.wake_for_room(member);
         }
-        if self.peers[member].is_leaving() && self.peers[member].has_nothing_left() {
-            self.peers[member].disconnect(&self.membership, &mut self.departed);
-            // Make the next call read the list again.
-            self.seen_changes = self.membership.header.changes().load(Relaxed).wrapping_sub(1);
-        }
         left
     }
 
+    /// Look at the lanes that the last call did not reach, or, after a while without frames, check all.
     #[cold]
     #[inline(never)]
     fn check_and_receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.check_lanes();
+        self.looks_left = LOOKS_TO_CHECK - 1;
+        if std::mem::replace(&mut self.turn, ALL) == ALL {
+            self.check_lanes();
+        }
         self.receive(budget, each)
     }
 
     /// Frames have arrived after empty receives: the thread does not sleep.
     #[inline(never)]
     fn stay_awake(&mut self) {
-        self.empty_receives = 0;
+        self.looks_left = LOOKS_TO_CHECK;
         if std::mem::take(&mut self.waker.is_armed) {
             self.membership.header.asleep(self.membership.member).clear();
         }
@@ -189,7 +183,7 @@ impl Shm {
         self.check_lanes();
         self.waker.arm();
         // The next frames end the sleep.
-        self.empty_receives |= 1;
+        self.looks_left = self.looks_left.min(LOOKS_TO_CHECK - 1);
         self.counters.sleeps += 1;
         let waits_for_room = self.peers.iter().any(Peer::is_full);
         self.membership.header.asleep(self.membership.member).set(waits_for_room);

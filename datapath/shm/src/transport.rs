@@ -12,6 +12,7 @@ use am_wire::Address;
 use crate::join::Membership;
 use crate::link::{Counters, Shm};
 use crate::peer::{CHECK_INTERVAL, Peer, STALL_TIMEOUT, address};
+use crate::receive::{ALL, LOOKS_TO_CHECK};
 use crate::waker::Waker;
 use crate::{ShmOpenError, ShmOptions, map, process};
 
@@ -49,10 +50,10 @@ pub fn open(options: &ShmOptions) -> Result<Shm, ShmOpenError> {
         lend_from: options.lend_from.unwrap_or_else(process::lend_from),
         present: 0,
         added_addresses: BTreeMap::new(),
-        first_lane: 0,
+        turn: ALL,
         seen_changes: 0,
         unpublished: 0,
-        empty_receives: 0,
+        looks_left: LOOKS_TO_CHECK,
         departed: Vec::with_capacity(4 * numbers),
         alive: Vec::with_capacity(numbers),
         strangers_wanted: false,

@@ -118,14 +118,12 @@ impl Receiver {
     /// Returns with the frame whether another one came with it.
     #[inline(always)]
     pub(super) fn take_line(&mut self, pool: &Pool) -> Line {
-        let rest = self.word() ^ self.cursor.line_word();
+        let rest = self.rest();
         if !self.cursor.has_lines() {
             return Line::Other;
         }
         if rest & !MORE != 0 {
-            // The lap is out of it already, and the length of a line is in it.
-            let is_empty = is_none(rest ^ word_of(0, ONE_LINE as u32));
-            return if is_empty && self.is_offered() { Line::Nothing } else { Line::Other };
+            return if is_empty(rest) && self.is_offered() { Line::Nothing } else { Line::Other };
         }
         // SAFETY: this side's cursor is always at a line of the layout, and the memory is that of the layout.
         let copy = |bytes: &mut [u8; ONE_LINE]| unsafe { self.memory.read_line(self.cursor.at(), bytes) };
@@ -163,10 +161,11 @@ impl Receiver {
         Peeked::Frame(length as usize)
     }
 
-    /// Whether [`peek`](Self::peek) would find nothing and change nothing: one look at an idle lane.
+    /// Whether there is no frame, and no session to accept: one look at an idle lane.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
-        self.open && self.is_empty() && self.is_offered()
+        // If it is closed, the session that it knows is over, and nothing comes before another is offered.
+        is_empty(self.rest()) && self.is_offered()
     }
 
     /// Whether another frame came with the last one that [`peek`](Self::peek) found. If not, a look costs a cache line that the sender has just
@@ -187,10 +186,10 @@ impl Receiver {
         unsafe { self.memory.word_within(self.cursor.at()) }.load(Acquire) // C, matches B
     }
 
-    /// Whether no record is here.
+    /// What the word here has else than that of a frame of one line.
     #[inline(always)]
-    fn is_empty(&self) -> bool {
-        is_none(self.word() ^ self.cursor.lap())
+    fn rest(&self) -> u32 {
+        self.word() ^ self.cursor.line_word()
     }
 
     /// Go on from this line.
@@ -322,7 +321,7 @@ impl Receiver {
             }
             return false;
         }
-        if !self.is_empty() {
+        if !is_empty(self.rest()) {
             return false;
         }
         self.confirm();
@@ -334,4 +333,10 @@ impl Receiver {
         let is_behind = tail != self.read() && read == self.read() && before != tail;
         (is_ahead || is_behind) && self.check_session()
     }
+}
+
+/// Whether this [rest](Receiver::rest) says that no record is here. The lap is out of it, and the length of a line is in it.
+#[inline(always)]
+const fn is_empty(rest: u32) -> bool {
+    is_none(rest ^ word_of(0, ONE_LINE as u32))
 }
