@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use am_wire::frame::ETHERNET_HEADER;
 use am_wire::gate::{Gate, GateError};
-use am_wire::steer::{Decision, PassReason, SteeringTable, is_usual, steer};
+use am_wire::steer::{Decision, PassReason, ShortMessages, SteeringTable, is_usual, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
 
 use crate::{Caps, Command, JoinedGroup, Notice, PeerAddressError};
@@ -16,6 +16,7 @@ use crate::{Caps, Command, JoinedGroup, Notice, PeerAddressError};
 pub struct Steering {
     /// On the heap: it has a byte for each of the 16,384 flow ids. Each frame needs it, so it comes first.
     table: Box<SteeringTable>,
+    short: ShortMessages,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
     /// The flow of the last frame that was dropped because its flow is unknown.
@@ -39,6 +40,7 @@ impl Steering {
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
         Steering {
             table,
+            short: ShortMessages::new(ethertype, own),
             passed,
             dropped,
             unknown_flow: None,
@@ -76,7 +78,7 @@ impl Steering {
     /// Whether a received frame is a message on an open flow. Those are [admitted](Steering::admits), and nothing is counted or learned.
     #[inline(always)]
     pub fn is_usual(&self, frame: &[u8]) -> bool {
-        is_usual(frame, &self.table)
+        is_usual(frame, &self.short, &self.table)
     }
 
     #[cold]

@@ -324,7 +324,7 @@ pub(crate) fn read_header(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steer::{self, Decision, SteeringTable, steer_any};
+    use crate::steer::{self, Decision, ShortMessages, SteeringTable, steer_any};
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
@@ -388,13 +388,14 @@ mod tests {
 
             let mut table = SteeringTable::new(EtherType::DEFAULT, OWN);
             let known = usual.map_or(flow, |usual| usual.header.flow.index());
+            let short = ShortMessages::new(EtherType::DEFAULT, OWN);
             (table.full, table.flows[known], table.ways_back[known / 64]) = (full, 1, flow as u64);
             let decision = steer_any(&bytes, &table);
             prop_assert_eq!(steer::steer(&bytes, &table), decision);
             let is_sent_on = matches!(decision, Decision::Socket(_) | Decision::Bounce(_));
-            prop_assert!(!steer::is_usual(&bytes, &table) || is_sent_on);
+            prop_assert!(!steer::is_usual(&bytes, &short, &table) || is_sent_on);
             let is_ours = bytes[..6] == OWN.0 && usual.is_some();
-            prop_assert!(steer::is_usual(&bytes, &table) == is_sent_on || !is_ours);
+            prop_assert!(steer::is_usual(&bytes, &short, &table) == is_sent_on || !is_ours);
         }
     }
 

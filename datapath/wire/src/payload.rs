@@ -131,17 +131,13 @@ pub(crate) const fn split_message(class: Class, words: u8, handler: u8, seq: u32
 /// The nonce and the number in that part of the header.
 pub(crate) const FORESEEN: u64 = 0xffff << 32 | ((1 << SEQ_BITS) - 1);
 
-/// Whether that part of the header is of a short message.
-#[inline(always)]
-pub(crate) const fn is_short_message(rest: u64) -> bool {
-    // The upper bit of the kind, and the code of the length.
-    rest & (1 << 63 | 7 << 56 | 0xff << SEQ_BITS) == 0
-}
+/// What that part of the header has not in a short message: the upper bit of the kind, and the code of the length.
+pub(crate) const NOT_SHORT: u64 = 1 << 63 | 7 << 56 | 0xff << SEQ_BITS;
 
 /// Class, words and handler of a short message; `None` if that part of the header is of anything else.
 #[inline(always)]
 pub(crate) const fn short_message(rest: u64) -> Option<(Class, u8, u8)> {
-    if !is_short_message(rest) {
+    if rest & NOT_SHORT != 0 {
         return None;
     }
     let class = if rest >> 62 == 0 { Class::Request } else { Class::Reply };

@@ -1,7 +1,7 @@
 //! Where a frame goes, decided from its first 60 bytes and its length: the twin of the XDP program (`bpf/steer.bpf.c`),
 //! as a pure function. FM 1.0 and AM-II had this in the NIC's firmware.
 
-use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual, source_like};
+use crate::frame::{ETHERNET_HEADER, MIN_FRAME, Usual};
 use crate::group::{GroupFrame, GroupHeader, JoinedGroups};
 use crate::header::{Flow, Kind};
 use crate::length::{NARROW, WIDE};
@@ -95,22 +95,53 @@ pub fn steer(frame: &[u8], table: &SteeringTable) -> Decision {
     }
 }
 
-/// Whether this is a usual message on a known flow: [`steer`] finds its socket, or bounces it.
+/// Whether this is a usual message on a known flow: [`steer`] finds its socket, or bounces it. The two are of the same node.
 #[inline]
-pub fn is_usual(frame: &[u8], table: &SteeringTable) -> bool {
-    let short = frame.try_into().ok().and_then(|frame| find_short(frame, table));
-    let flow = short.or_else(|| find_usual(frame, table).map(|usual| usual.flow));
+pub fn is_usual(frame: &[u8], short: &ShortMessages, table: &SteeringTable) -> bool {
+    let found = frame.try_into().ok().and_then(|frame| short.flow(frame));
+    let flow = found.or_else(|| find_usual(frame, table).map(|usual| usual.flow));
     flow.is_some_and(|flow| table.flows[flow.index()] != 0)
 }
 
-/// The flow of a short message in `split`, the most frequent frame.
-#[inline(always)]
-fn find_short(frame: &[u8; MIN_FRAME], table: &SteeringTable) -> Option<Flow> {
-    let source =
-        source_like(payload::SPLIT, payload::IS_SPLIT, frame, table.ethertype).filter(|_| is_to(frame, table.own))?;
-    let (rest, _) = frame[ETHERNET_HEADER..].split_first_chunk()?;
-    let flow = payload::source_flow(source);
-    (payload::is_short_message(u64::from_be_bytes(*rest)) && flow != Flow::NODE).then_some(flow)
+/// What all short messages to one node have in common in `split`. They are the most frequent frames.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortMessages {
+    /// The destination, and the bits of the source address that say that it is one of `split`.
+    start: u64,
+    /// The EtherType, and nothing of what a short message has not.
+    middle: u64,
+}
+
+impl ShortMessages {
+    const START: u64 = Self::start(Address([0xff; 6]), payload::IS_SPLIT);
+    const MIDDLE: u64 = Self::middle(u16::MAX, payload::NOT_SHORT);
+
+    /// Those to this node.
+    pub const fn new(ethertype: EtherType, own: Address) -> Self {
+        ShortMessages { start: Self::start(own, payload::SPLIT), middle: Self::middle(ethertype.hidden(), 0) }
+    }
+
+    /// The first eight bytes of a frame as a number, with the first byte of the source address.
+    const fn start(Address([a, b, c, d, e, f]): Address, source: u64) -> u64 {
+        u64::from_le_bytes([a, b, c, d, e, f, (source >> 40) as u8, 0])
+    }
+
+    /// The eight bytes from the EtherType on as a number.
+    const fn middle(ethertype: u16, rest: u64) -> u64 {
+        let ([a, b], [c, d, e, f, g, h, ..]) = (ethertype.to_be_bytes(), rest.to_be_bytes());
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// The flow of a frame that is one of them.
+    #[inline(always)]
+    fn flow(&self, frame: &[u8; MIN_FRAME]) -> Option<Flow> {
+        let number = |at: usize| frame[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let is_one = number(0)? & Self::START == self.start && number(12)? & Self::MIDDLE == self.middle;
+        // Its last two bytes have nothing of the flow.
+        let source = u64::from(u32::from_be_bytes(*frame[6..].first_chunk()?)) << 16;
+        let flow = payload::source_flow(source);
+        (is_one && flow != Flow::NODE).then_some(flow)
+    }
 }
 
 /// Whether this is the frame's destination.
