@@ -68,8 +68,11 @@ impl Shm {
         loop {
             left = self.receive_lines(member, left, each);
             lanes &= lanes - 1;
-            if left == 0 || lanes == 0 {
+            if lanes == 0 {
                 break;
+            }
+            if left == 0 {
+                return self.end_early(budget, lanes);
             }
             member = lanes.trailing_zeros() as usize;
         }
@@ -81,11 +84,16 @@ impl Shm {
         if self.looks_left != LOOKS_TO_CHECK {
             self.stay_awake();
         }
-        self.turn = ALL;
-        if lanes != 0 {
-            (self.turn, self.looks_left) = (lanes, 1);
-        }
         taken
+    }
+
+    /// The budget has ended before these lanes. The next call looks at them first, and at the others if it finds nothing there.
+    #[cold]
+    fn end_early(&mut self, budget: usize, lanes: u64) -> usize {
+        self.counters.received += budget as u64;
+        self.stay_awake();
+        (self.turn, self.looks_left) = (lanes, 1);
+        budget
     }
 
     /// Receive from one member, usually frames of one line. Returns how much of the budget is left.
@@ -95,10 +103,10 @@ impl Shm {
         let peer = &mut peers[member];
         while left > 0 {
             match peer.lanes.next_line(&caps.pool) {
-                Line::Frame(frame, is_last) if steering.is_usual(frame.bytes()) => {
+                Line::Frame(frame, has_more) if steering.is_usual(frame.bytes()) => {
                     left -= 1;
                     each(frame);
-                    if is_last {
+                    if peer.lanes.ends_burst(has_more) {
                         return left;
                     }
                 }
@@ -158,10 +166,10 @@ impl Shm {
         self.receive(budget, each)
     }
 
-    /// Frames have arrived after empty receives: the thread does not sleep.
+    /// Frames have arrived after empty receives, or after a budget ended: the thread does not sleep, and all lanes are looked at next.
     #[inline(never)]
     fn stay_awake(&mut self) {
-        self.looks_left = LOOKS_TO_CHECK;
+        (self.turn, self.looks_left) = (ALL, LOOKS_TO_CHECK);
         if std::mem::take(&mut self.waker.is_armed) {
             self.membership.header.asleep(self.membership.member).clear();
         }

@@ -93,17 +93,16 @@ impl Duplex {
         is_quiet
     }
 
-    /// Copy the next frame into one of the pool, if it fills one line.
+    /// Copy the next frame into one of the pool, if it fills one line. [`ends_burst`](Self::ends_burst) says whether to go on.
     // Always: it is the loop of each receive.
     #[inline(always)]
     pub fn next_line(&mut self, pool: &Pool) -> Line {
         match self.from.take_line(pool) {
-            Line::Frame(frame, has_more) => Line::Frame(frame, self.ends_burst(has_more)),
             Line::Nothing => {
                 self.was_empty = true;
                 Line::Nothing
             }
-            Line::Other => Line::Other,
+            found => found,
         }
     }
 
@@ -114,8 +113,8 @@ impl Duplex {
             return None;
         }
         match self.next_line(pool) {
-            Line::Frame(frame, is_last) => {
-                burst.0 = if is_last { 0 } else { burst.0 - 1 };
+            Line::Frame(frame, has_more) => {
+                burst.0 = if self.ends_burst(has_more) { 0 } else { burst.0 - 1 };
                 Some(frame)
             }
             Line::Nothing => None,
@@ -126,7 +125,7 @@ impl Duplex {
     /// Whether the burst ends behind a record. If the lane was empty before, frames probably come one at a time, and then it ends with those
     /// that came together: reading the next line would cost as much as the transfer of a frame.
     #[inline(always)]
-    fn ends_burst(&mut self, has_more: bool) -> bool {
+    pub fn ends_burst(&mut self, has_more: bool) -> bool {
         !has_more && std::mem::take(&mut self.was_empty)
     }
 

@@ -27,7 +27,7 @@ pub enum Peeked {
 /// The result of [`Duplex::next_line`](super::Duplex::next_line).
 #[derive(Debug)]
 pub enum Line {
-    /// A frame of one line, and whether the burst ends with it.
+    /// A frame of one line, and whether another one came with it.
     Frame(Frame, bool),
     /// There is nothing.
     Nothing,
