@@ -64,6 +64,21 @@ fn the_next_run_takes_nothing_from_the_one_that_left() {
 }
 
 #[test]
+fn a_member_has_gone_as_soon_as_its_last_frame_is_received() {
+    let dir = tempdir().unwrap();
+    let [mut stays, mut leaves] = [0, 1].map(|_| join(&options(dir.path())));
+    meet(&mut stays, &mut leaves);
+    let gone = leaves.caps().address;
+    assert!((1..=3).all(|number| send(&mut leaves, stays.caps().address, number, 100)));
+    drop(leaves);
+    assert_eq!([(); 3].map(|()| stays.receive(1, &mut |_| ())), [1; 3]);
+    assert_eq!(receive(&mut stays), []);
+    let mut notices = 0;
+    stays.poll_notices(&mut |notice| notices += u32::from(notice == Notice::PeerGone(gone)));
+    assert_eq!(notices, 1);
+}
+
+#[test]
 fn numbers_are_used_again_as_soon_as_their_lanes_are_read() {
     let dir = tempdir().unwrap();
     let mut stays = join(&options(dir.path()));
