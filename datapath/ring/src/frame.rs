@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::slice;
 
 use am_wire::Buffer;
@@ -29,8 +29,8 @@ pub struct Frame {
     region: NonNull<Region>,
     /// The first byte, somewhere in the chunk.
     data: NonNull<u8>,
-    /// The frame's number in the lower half, its length in the upper. One word, because moving a frame after a store to
-    /// half of a word waits until that store reaches the cache.
+    /// The frame's number in the lower half, its length in the upper. One word, because reading the word after a store to
+    /// half of it waits until that store, and all before it, have reached the cache.
     number_and_length: u64,
     _not_sync: PhantomData<core::cell::Cell<()>>,
 }
@@ -60,6 +60,14 @@ impl Frame {
         (self.number_and_length >> 32) as u32
     }
 
+    /// At most the frame's room.
+    #[inline(always)]
+    fn write_len(&mut self, len: u32) {
+        let word = pack(self.number(), len);
+        // SAFETY: the place is this handle's own. The compiler turns any other store of the word into one of the half that changes.
+        unsafe { ptr::from_mut(&mut self.number_and_length).write_volatile(word) };
+    }
+
     /// With `N` bytes, which `fill` writes.
     ///
     /// # Safety
@@ -70,7 +78,7 @@ impl Frame {
         self.slot().witness.write();
         // SAFETY: as in `space`, by the caller.
         fill(unsafe { self.data.cast().as_mut() });
-        self.number_and_length = pack(self.number(), N as u32);
+        self.write_len(N as u32);
         self
     }
 
@@ -171,7 +179,7 @@ impl Buffer for Frame {
 
     #[inline]
     fn set_len(&mut self, len: usize) {
-        self.number_and_length = pack(self.number(), len.min(self.room()) as u32);
+        self.write_len(len.min(self.room()) as u32);
     }
 
     #[inline]
