@@ -96,7 +96,7 @@ impl<B: Buffer> Core<B> {
     #[inline(always)]
     pub fn append(&mut self, flow: FlowId, class: Class, handler: u8, words: u8, body: usize) -> Option<&mut [u8]> {
         let below = self.config.coalesce_below;
-        let record = self.flows.get_mut(flow)?;
+        let record = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open)?;
         let Route { framing, max_body, .. } = record.route;
         let queue = &mut record.send[class];
         let slot = queue.last_to_leave(&mut self.slots).filter(|slot| slot.has_small(below) && body < below)?;

@@ -148,6 +148,17 @@ fn without_coalescing_each_message_has_its_own_frame() {
 }
 
 #[test]
+fn nothing_is_added_to_a_frame_of_a_closed_flow() {
+    let mut net = Net::new(3);
+    let (flow, there) = connected(&mut net);
+    send(&mut net, flow, 0..1, small);
+    net.core(0).close(flow);
+    assert_eq!(net.send(0, flow, Class::Request, 1, &small(1)), Err(am_proto::SendError::Unknown));
+    net.idle(MS);
+    assert_eq!(extracted(&mut net, there, small), [0]);
+}
+
+#[test]
 fn they_need_no_fresh_frame() {
     let mut net = Net::new(6);
     let (flow, _) = connected(&mut net);
