@@ -160,13 +160,12 @@ impl World {
         const MAX_LAST_ROUNDS: u8 = 12;
         for (at, place) in self.places.iter().enumerate() {
             let Some(node) = &place.node else { continue };
-            // A probe or a beacon may wait for room in the TX ring. Messages of a dead node may wait behind its lost ones.
-            let mut held = vec![];
-            node.engine.core().frames(&mut |frame| held.push(frame.index()));
-            frames::check_running(
-                self.net.nic(at),
-                if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },
-            )?;
+            // A probe or a beacon may wait for room in the TX ring. Messages of a dead node may wait behind its lost ones, and then for the
+            // next turn.
+            let (core, mut held) = (node.engine.core(), vec![]);
+            core.frames(&mut |frame| held.push(frame.index()));
+            let may_hold = held.len() <= 1 || core.has_held() || core.has_deliveries();
+            frames::check_running(self.net.nic(at), if may_hold { &held } else { &[] })?;
         }
         let mut missing = self.orphaned_flows();
         if self.last_rounds >= MAX_LAST_ROUNDS

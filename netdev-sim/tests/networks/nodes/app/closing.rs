@@ -2,10 +2,11 @@
 
 use am_engine::Engine;
 use am_netdev_sim::Nanos;
-use am_proto::FlowState;
+use am_proto::{FlowId, FlowState};
+use am_wire::Class;
 use rand::Rng;
 
-use super::App;
+use super::{App, is_open};
 use crate::nodes::checks::Checks;
 use crate::nodes::node::{TAG, app_name};
 
@@ -36,16 +37,14 @@ impl App {
         let flow = self.flows.swap_remove(at);
         let is_open = matches!(engine.core().state(flow.id), FlowState::Open { .. });
         checks.count_event(if is_open { "closed" } else { "closed while connecting" });
-        checks.endings.closed.insert(flow.serial);
-        engine.core_mut().close(flow.id);
+        close(flow.id, flow.serial, Class::Reply, engine, checks);
     }
 
     /// Close a flow that a peer asked for.
     fn close_theirs(&mut self, engine: &mut Engine, checks: &mut Checks) {
         let Some((&serial, &id)) = self.accepted.iter().nth(self.random.random_range(0..4)) else { return };
         checks.count_event("closed by who had accepted");
-        checks.endings.closed.insert(serial);
-        engine.core_mut().close(id);
+        close(id, serial, Class::Request, engine, checks);
         self.accepted.remove(&serial);
     }
 
@@ -65,5 +64,16 @@ impl App {
         self.flows.clear();
         self.granted.clear();
         self.accepted.clear();
+    }
+}
+
+/// Close a flow. The core first does what it had postponed, so the peer, which sends these messages, may get more credit, and learn of that
+/// before it learns of the end.
+fn close(id: FlowId, serial: u64, class: Class, engine: &mut Engine, checks: &mut Checks) {
+    let was_open = is_open(engine, id);
+    checks.endings.closed.insert(serial);
+    engine.core_mut().close(id);
+    if was_open {
+        _ = checks.credits.change_grant(serial, class, engine.core().granted_to(id, class));
     }
 }
